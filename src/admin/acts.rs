@@ -9,8 +9,9 @@ use futures_util::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 
 use super::api::{AdminApi, Refusal, failure, operator, parse};
-use handbill_pages::ports::page_store::Record;
 use handbill_pages::service::ActOutcome;
+use handbill_pages::values::head::UnknownMembers;
+use handbill_pages::values::record::Record;
 use handbill_pages::values::slug::{SUFFIX_ALPHABET, SUFFIX_CHARS, Slug};
 use handbill_pages::values::takedown::{Takedown, TakedownReason};
 
@@ -58,7 +59,7 @@ pub(super) async fn act(api: Arc<AdminApi>, body: Bytes, action: Action) -> Resu
             "Takedowns and hidden pages need a `reason`; pages that are shown again have none.",
         ));
     }
-    let takedown = reason.map(|reason| Takedown { reason, by: by.clone() });
+    let takedown = reason.map(|reason| Takedown { reason, by: by.clone(), unknown: UnknownMembers::new() });
     let results = stream::iter(pages).map(|page| on_one(&api, page, action, takedown.as_ref(), &by));
     Ok(Json(results.buffered(AT_ONCE).collect().await))
 }
@@ -82,7 +83,7 @@ async fn on_one(api: &AdminApi, page: String, action: Action, takedown: Option<&
     let (outcome, detail) = match done {
         Ok(ActOutcome::Done(Record::Deleted(_))) => (now, None),
         Ok(ActOutcome::Done(record)) => (now, since(&record)),
-        Ok(ActOutcome::Already(record @ Record::Active(_))) => (before, since(&record)),
+        Ok(ActOutcome::Already(record @ (Record::Active(_) | Record::Hidden(..)))) => (before, since(&record)),
         Ok(ActOutcome::Already(record)) => ("already_deleted", since(&record)),
         Ok(ActOutcome::NotFound) => ("not_found", None),
         Ok(ActOutcome::Unreadable(reason)) => {
@@ -98,8 +99,8 @@ async fn on_one(api: &AdminApi, page: String, action: Action, takedown: Option<&
 
 fn since(record: &Record) -> Option<String> {
     match record {
-        Record::Active(page) => page.head.hidden.as_ref().map(|_| page.head.updated_at.to_string()),
-        Record::Deleted(tombstone) => Some(tombstone.deleted_at.to_string()),
+        Record::Active(_) => None,
+        Record::Hidden(..) | Record::Deleted(_) => Some(record.changed_at().to_string()),
     }
 }
 

@@ -12,12 +12,13 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio_util::io::StreamReader;
 
 use super::api::{AdminApi, Refusal, failure};
-use handbill_pages::ports::page_store::{Expected, PageStore, PutResult, Record};
+use handbill_pages::ports::page_store::{Expected, PageStore, PutResult};
 use handbill_pages::ports::renderer::{ContentChecks, Purpose, RenderOutcome, Renderer};
 use handbill_pages::service::ServiceError;
-use handbill_pages::values::archive::{Decoder, Entry, MAX_LINE_BYTES, Precedence, precedence};
+use handbill_pages::values::archive::{ArchivedPage, Decoder, MAX_LINE_BYTES, Precedence, precedence};
 use handbill_pages::values::counted::counted;
 use handbill_pages::values::page::Page;
+use handbill_pages::values::record::Record;
 
 /// Records at the same time, enough to share the store's commits.
 const AT_ONCE: usize = 32;
@@ -55,7 +56,7 @@ pub(super) async fn receive(State(api): State<Arc<AdminApi>>, body: Body) -> Res
             Err(error) => break Err(error.to_string()),
         }
         match decoder.line(&line) {
-            Ok(Some(entry)) => under_way.push(api.importer.import(entry)),
+            Ok(Some(record)) => under_way.push(api.importer.import(record)),
             Ok(None) => {}
             Err(error) => break Err(error.to_string()),
         }
@@ -114,40 +115,40 @@ pub struct Importer {
 
 impl Importer {
     /// Decides by [`precedence`]; importing twice changes nothing more.
-    pub async fn import(&self, entry: Entry) -> Result<Done, ServiceError> {
-        let (slug, is_page) = match &entry {
-            Entry::Page(head, _) => (&head.slug, true),
-            Entry::Tombstone(tombstone) => (&tombstone.slug, false),
-        };
+    pub async fn import(&self, imported: Record<ArchivedPage>) -> Result<Done, ServiceError> {
+        let (head, is_page) = (imported.head(), imported.page().is_some());
         // Made at the first attempt that stores it.
         let mut made = None;
         loop {
-            let found = self.store.lookup(slug).await?;
-            let precedence = precedence((&found).into(), &entry);
+            let found = self.store.lookup(&head.slug).await?.head();
+            let precedence = precedence(found.as_ref(), &head);
             if precedence != Precedence::Import {
                 return Ok((precedence, is_page));
             }
             let record = match made.take() {
                 Some(record) => record,
-                None => self.record(&entry).await?,
+                None => self.record(&imported).await?,
             };
             made = Some(record.clone());
             // Otherwise another request changed the page after the lookup.
-            if self.put(found.expected(), record).await? {
+            if self.put(Expected::found(found.as_ref()), record).await? {
                 return Ok((precedence, is_page));
             }
         }
     }
 
-    async fn record(&self, entry: &Entry) -> Result<Record, ServiceError> {
-        Ok(match entry {
-            Entry::Page(head, content) => {
-                let RenderOutcome { rendered, .. } =
-                    self.renderer.render(content, Purpose::Upkeep, ContentChecks::default()).await?;
-                Record::Active(Arc::new(Page::new(head.clone(), content.clone(), rendered)))
-            }
-            Entry::Tombstone(tombstone) => Record::Deleted(tombstone.clone()),
+    async fn record(&self, imported: &Record<ArchivedPage>) -> Result<Record, ServiceError> {
+        Ok(match imported {
+            Record::Active(page) => Record::Active(self.page(page).await?),
+            Record::Hidden(page, takedown) => Record::Hidden(self.page(page).await?, takedown.clone()),
+            Record::Deleted(tombstone) => Record::Deleted(tombstone.clone()),
         })
+    }
+
+    async fn page(&self, ArchivedPage { head, content }: &ArchivedPage) -> Result<Arc<Page>, ServiceError> {
+        let RenderOutcome { rendered, .. } =
+            self.renderer.render(content, Purpose::Upkeep, ContentChecks::default()).await?;
+        Ok(Arc::new(Page::new(head.clone(), content.clone(), rendered)))
     }
 
     pub(super) async fn put(&self, expected: Expected, record: Record) -> Result<bool, ServiceError> {

@@ -6,6 +6,7 @@ use std::{fs, io};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::import::Importer;
+use handbill_pages::ports::page_store::Expected;
 use handbill_pages::service::ServiceError;
 use handbill_pages::values::journal::{Act, Line, remaining};
 
@@ -22,7 +23,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Act>, String> {
     lines.into_iter().map(act).collect()
 }
 
-/// Repeats acts, but changes no page of a later version or time.
+/// Repeats acts, but changes no page that was written later.
 pub(super) async fn replay(importer: &Importer, acts: Vec<Act>) -> Result<(), ServiceError> {
     let repeated = stream::iter(acts).map(|act| repeat(importer, act));
     repeated.buffer_unordered(ACTS_AT_ONCE).try_collect().await
@@ -31,10 +32,10 @@ pub(super) async fn replay(importer: &Importer, acts: Vec<Act>) -> Result<(), Se
 /// Repeats an act of the journal on a restored store.
 async fn repeat(importer: &Importer, act: Act) -> Result<(), ServiceError> {
     loop {
-        let found = importer.store.lookup(act.slug()).await?;
-        let Some(record) = found.replayed(act.clone()) else { return Ok(()) };
+        let found = importer.store.lookup(&act.slug).await?;
+        let Some(record) = found.after(&act) else { return Ok(()) };
         // Otherwise another request changed it since.
-        if importer.put(found.expected(), record).await? {
+        if importer.put(Expected::found(found.head().as_ref()), record).await? {
             return Ok(());
         }
     }
@@ -43,6 +44,7 @@ async fn repeat(importer: &Importer, act: Act) -> Result<(), ServiceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use handbill_pages::values::journal::Change;
 
     #[test]
     fn a_cut_line_does_not_count_and_nonsense_is_refused() {
@@ -50,7 +52,7 @@ mod tests {
         let path = folder.path().join("journal.jsonl");
         let line = r#"{"kind":"show","slug":"a-22222222","version":3,"at":"2026-11-21T04:30:00.123Z"}"#;
         fs::write(&path, format!("{line}\n{{\"kind\":\"de")).unwrap();
-        assert!(matches!(read(&path).unwrap()[..], [Act::SetHidden { hidden: None, .. }]));
+        assert!(matches!(read(&path).unwrap()[..], [Act { change: Change::Show, .. }]));
         for wrong in ["no line".to_owned(), line.replace("show", "hide")] {
             fs::write(&path, format!("{line}\n{wrong}\n")).unwrap();
             assert!(read(&path).is_err(), "{wrong}");

@@ -14,15 +14,14 @@ use super::acts::slug_in;
 use super::api::{AdminApi, Refusal, parse};
 use super::blocklist::entry_of;
 use handbill_pages::ports::page_scan::{ScanBatch, ScanCursor, ScanLimit};
-use handbill_pages::ports::page_store::Record;
-use handbill_pages::service::Found;
-use handbill_pages::values::archive::{Entry, entry_line};
+use handbill_pages::service::UnreadablePage;
+use handbill_pages::values::archive::{ArchivedPage, record_line};
 use handbill_pages::values::link_hosts::link_hosts;
 use handbill_pages::values::markdown::addresses;
 use handbill_pages::values::page::Page;
+use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::slug::Slug;
 use handbill_pages::values::timestamp::UnixMillis;
-use handbill_pages::values::title::Title;
 
 /// The size of a batch, which is in memory as a whole.
 const BATCH: ScanLimit = ScanLimit { records: 256, bytes: 1024 * 1024 };
@@ -99,43 +98,36 @@ impl RecordsRequest {
 
     /// `None` if the record is not wanted.
     fn line(&self, record: &Record) -> Option<String> {
-        let (changed_at, is_hidden) = match record {
-            Record::Active(page) => (page.head.updated_at, page.head.hidden.is_some()),
-            Record::Deleted(tombstone) => (tombstone.deleted_at, false),
-        };
-        if self.since.is_some_and(|since| changed_at < since) || (self.hidden && !is_hidden) {
+        let is_hidden = matches!(record, Record::Hidden(..));
+        if self.since.is_some_and(|since| record.changed_at() < since) || (self.hidden && !is_hidden) {
             return None;
         }
-        match record {
-            Record::Active(page) if self.fields.is_empty() => Some(entry_line(&Entry::of(page))),
-            Record::Active(page) => Some(format!(
-                "{}\n",
-                Value::Object(self.fields.iter().map(|field| field.of(page)).collect::<Map<_, _>>())
-            )),
-            Record::Deleted(tombstone) => {
-                self.fields.is_empty().then(|| entry_line(&Entry::Tombstone(tombstone.clone())))
-            }
+        if self.fields.is_empty() {
+            return Some(record_line(&record.as_ref().map(|page| ArchivedPage::from(&**page))));
         }
+        let page = record.page()?;
+        let fields: Map<_, _> = self.fields.iter().map(|field| field.of(record, page)).collect();
+        Some(format!("{}\n", Value::Object(fields)))
     }
 }
 
 impl Field {
-    pub(super) fn of(self, page: &Page) -> (String, Value) {
-        let (head, hidden) = (&page.head, page.head.hidden.as_deref());
+    fn of(self, record: &Record, page: &Page) -> (String, Value) {
+        let (head, takedown) = (&page.head, record.takedown());
         let value = match self {
             Self::Slug => json!(head.slug.as_str()),
-            Self::Title => json!(head.title.as_ref().map(Title::as_str)),
-            Self::State => json!(if hidden.is_some() { "hidden" } else { "active" }),
+            Self::Title => json!(head.state.details.title()),
+            Self::State => json!(record.name()),
             Self::Version => json!(head.version.get()),
-            Self::CreatedAt => json!(head.created_at.to_string()),
-            Self::UpdatedAt => json!(head.updated_at.to_string()),
+            Self::CreatedAt => json!(head.created_at),
+            Self::UpdatedAt => json!(head.updated_at),
             Self::Hosts => json!(link_hosts(&addresses(page.text.content.as_str()))),
             Self::Excerpt => json!(page.text.excerpt),
             Self::ContentBytes => json!(page.text.content.as_str().len()),
             Self::Fingerprint => json!(entry_of(page.text.content.as_str())),
-            Self::HiddenAt => json!(hidden.map(|_| head.updated_at.to_string())),
-            Self::Reason => json!(hidden.map(|takedown| takedown.reason)),
-            Self::By => json!(hidden.map(|takedown| &takedown.by)),
+            Self::HiddenAt => json!(takedown.map(|_| head.changed_at)),
+            Self::Reason => json!(takedown.map(|takedown| takedown.reason)),
+            Self::By => json!(takedown.map(|takedown| &takedown.by)),
         };
         (self.to_possible_value().map_or_else(String::new, |name| name.get_name().to_owned()), value)
     }
@@ -148,7 +140,7 @@ pub struct InspectRequest {
     pub page: String,
 }
 
-/// The object's `state` is `active`, `hidden`, `deleted`, `absent` or `unreadable`.
+/// The head as it is stored, with facts about the text; a `state` of `absent` or `unreadable` for what has no head.
 pub(super) async fn inspect(State(api): State<Arc<AdminApi>>, body: Bytes) -> Result<Json<Value>, Refusal> {
     let InspectRequest { page } = parse(&body)?;
     let slug = slug_in(&page).map_err(Refusal::invalid)?;
@@ -159,24 +151,19 @@ pub(super) async fn inspect(State(api): State<Arc<AdminApi>>, body: Bytes) -> Re
     Ok(Json(spawn_blocking(move || facts(&slug, &found)).await.expect("it does not panic")))
 }
 
-fn facts(slug: &Slug, found: &Found) -> Value {
-    let slug = slug.as_str();
-    match found {
-        Found::Page(page) => {
-            let shown = Field::value_variants().iter().filter(|&&field| field != Field::Excerpt);
-            shown.map(|field| field.of(page)).collect()
+fn facts(slug: &Slug, found: &Result<Lookup, UnreadablePage>) -> Value {
+    let record = match found {
+        Ok(found) => found.clone().record(),
+        Err(UnreadablePage { head, reason }) => {
+            let created_at = head.as_ref().map(|head| head.created_at);
+            return json!({"slug": slug, "state": "unreadable", "created_at": created_at, "error": reason.causes()});
         }
-        Found::Deleted(tombstone) => {
-            let [created_at, deleted_at] = [tombstone.created_at, tombstone.deleted_at].map(|time| time.to_string());
-            let takedown = tombstone.takedown.as_ref();
-            let reason = takedown.map(|takedown| takedown.reason);
-            let by = takedown.map(|takedown| &takedown.by);
-            json!({"slug": slug, "state": "deleted", "created_at": created_at, "deleted_at": deleted_at, "reason": reason, "by": by})
-        }
-        Found::Absent => json!({"slug": slug, "state": "absent"}),
-        Found::Unreadable(head, reason) => {
-            let created_at = head.as_ref().map(|head| head.created_at.to_string());
-            json!({"slug": slug, "state": "unreadable", "created_at": created_at, "error": reason.causes()})
-        }
+    };
+    let Some(record) = record else { return json!({"slug": slug, "state": "absent"}) };
+    let mut facts = record.head().to_value();
+    if let (Some(page), Some(facts)) = (record.page(), facts.as_object_mut()) {
+        facts.remove("key_sha256");
+        facts.extend([Field::Hosts, Field::ContentBytes, Field::Fingerprint].map(|field| field.of(&record, page)));
     }
+    facts
 }

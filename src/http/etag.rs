@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::state::PageMetadata;
 use handbill_pages::service::{Precondition, States};
-use handbill_pages::values::page::{PageState, PageVersion};
+use handbill_pages::values::head::{PageState, PageVersion};
 use handbill_pages::values::timestamp::UnixMillis;
 
 const TAG_BYTES: usize = 64;

@@ -22,7 +22,7 @@ use crate::http::request::{credential, part};
 use crate::http::types::{CreateBody, CreatedBody, Included, PageBody, ReadBody, UpdateBody};
 use handbill_pages::ports::rate_limiter::LimitKind;
 use handbill_pages::service::{Limited, ServiceError};
-use handbill_pages::values::page::PageHead;
+use handbill_pages::values::head::PageHead;
 use handbill_pages::values::quota::{Decision, whole_seconds_up};
 use handbill_pages::values::slug::Slug;
 

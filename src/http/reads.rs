@@ -18,7 +18,7 @@ use super::site::{self, HTML, MARKDOWN, Source, before_punctuation, prefers_mark
 use super::state::{AppState, PageMetadata};
 use crate::http::types::{Included, PageBody, Part};
 use handbill_pages::service::{Body, CachedPage, FormNumber, PageRead, ServiceError};
-use handbill_pages::values::page::PageHead;
+use handbill_pages::values::head::PageHead;
 use handbill_pages::values::slug::Slug;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

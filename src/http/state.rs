@@ -10,8 +10,8 @@ use crate::http::request::client_addr::TrustedProxies;
 use crate::http::site::assets::short_hash;
 use handbill_pages::service::PageService;
 use handbill_pages::values::contact::{Contact, SiteLink};
+use handbill_pages::values::head::{PageHead, PageState};
 use handbill_pages::values::origin::Origin;
-use handbill_pages::values::page::{PageHead, PageState};
 use handbill_pages::values::slug::Slug;
 
 #[derive(Clone, Debug, Default)]
@@ -81,6 +81,11 @@ impl AppState {
 
     pub(super) fn about<'a>(&self, page: &'a PageHead) -> PageMetadata<'a> {
         let is_noindex = self.site.noindex_all || page.has_external_links(&self.base_url);
-        PageMetadata { slug: &page.slug, state: page.state(), renderer_version: page.renderer_version, is_noindex }
+        PageMetadata {
+            slug: &page.slug,
+            state: page.state(),
+            renderer_version: page.state.renderer_version,
+            is_noindex,
+        }
     }
 }

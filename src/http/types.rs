@@ -1,6 +1,7 @@
 //! The JSON types of the interface (spec §2), for REST and MCP alike.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -10,6 +11,7 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::http::error::{ApiError, Code};
 use handbill_pages::service::{Created, PageFields, oauth};
 use handbill_pages::values::content::MAX_BYTES;
+use handbill_pages::values::details::{DetailsInput, Patch};
 use handbill_pages::values::edit_key::{EditKey, NotANewKey};
 use handbill_pages::values::origin::Origin;
 use handbill_pages::values::page::Page;
@@ -23,18 +25,18 @@ use handbill_pages::values::title::MAX_CHARS;
 #[schema(as = UpdatePage)]
 pub struct UpdateBody {
     /// The new title. `null`, or a title without visible characters, clears it. The slug does not change.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default)]
     #[schema(
         value_type = Option<String>,
         max_length = 200,
         pattern = r"^\s*[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*\s*$",
         example = "Hello again"
     )]
-    title: Option<Option<String>>,
+    title: Patch<String>,
     /// The new Markdown. Its length counts bytes of UTF-8, not characters.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default)]
     #[schema(value_type = String, required = false, min_length = 1, max_length = 102_400, example = "A *second* version.")]
-    content: Option<Option<String>>,
+    content: Patch<Arc<str>>,
     /// Changes of parts of the Markdown, in place of `content`: all of them are made or none.
     #[serde(default, deserialize_with = "list")]
     #[schema(value_type = Vec<EditBody>, required = false, max_items = 100, example = json!([{"old": "first", "new": "second"}]))]
@@ -76,20 +78,15 @@ impl From<EditBody> for TextEdit {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FieldsBody {
-    #[serde(default, deserialize_with = "sent")]
-    title: Option<Option<String>>,
-    #[serde(default, deserialize_with = "sent")]
-    content: Option<Option<String>>,
-}
-
-/// `Some(None)` is `null`, and `None` a field that was not sent.
-fn sent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
+    #[serde(default)]
+    title: Patch<String>,
+    #[serde(default)]
+    content: Patch<Arc<str>>,
 }
 
 impl From<FieldsBody> for PageFields {
-    fn from(body: FieldsBody) -> Self {
-        Self { title: body.title, content: body.content.map(|content| content.map(Into::into)), ..Self::default() }
+    fn from(FieldsBody { title, content }: FieldsBody) -> Self {
+        Self { details: DetailsInput { title }, content, ..Self::default() }
     }
 }
 
@@ -100,7 +97,7 @@ impl From<FieldsBody> for PageFields {
 #[schema(as = CreatePage)]
 pub struct CreateBody {
     /// The title. White space around it is dropped. Control characters, line separators, and bidirectional embeddings, overrides and isolates are refused, and so is a title without visible characters. The slug is derived from the title and never changes afterwards.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default)]
     #[schema(
         value_type = String,
         required = true,
@@ -110,12 +107,12 @@ pub struct CreateBody {
         example = "Hello, world"
     )]
     #[schemars(with = "String", description = "The title, on one line, without control characters. The address is derived from it and never changes.", length(min = 1, max = MAX_CHARS))]
-    title: Option<Option<String>>,
+    title: Patch<String>,
     /// Markdown. It is stored byte for byte. Its length counts bytes of UTF-8, not characters.
-    #[serde(default, deserialize_with = "sent")]
+    #[serde(default)]
     #[schema(value_type = String, required = true, min_length = 1, max_length = 102_400, example = "A *first* page.")]
     #[schemars(with = "String", description = "Markdown. Its length counts bytes of UTF-8.", length(min = 1, max = MAX_BYTES))]
-    content: Option<Option<String>>,
+    content: Patch<Arc<str>>,
     // Not for tools: a model's random text is not random.
     /// The edit key of the new page, if the client makes it: `hbk_` and 43 characters from a cryptographic generator, at least 20 of them different, a new key for each page. The same request may then be sent again after a lost answer: it finds the page that it made. Left out, the server makes the key, and shows it once.
     #[serde(default, deserialize_with = "new_key")]
@@ -264,7 +261,7 @@ impl PageBody {
         Self {
             slug: head.slug.to_string(),
             url: page_url(&head.slug, base_url),
-            title: head.title.as_ref().map(|title| title.as_str().to_owned()),
+            title: head.state.details.title().map(str::to_owned),
             content: included.content.then(|| content.to_owned()),
             content_html: included.html.then(|| text.html.as_str().to_owned()),
             created_at: head.created_at.to_string(),

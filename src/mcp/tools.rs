@@ -14,6 +14,7 @@ use crate::http::types::{CreateBody, CreatedBody, DeletedBody, EditBody, Include
 use handbill_pages::ports::rate_limiter::{LimitKind, Quotas};
 use handbill_pages::service::PageFields;
 use handbill_pages::values::content::MAX_BYTES;
+use handbill_pages::values::details::DetailsInput;
 use handbill_pages::values::quota::Quota;
 use handbill_pages::values::text_edits::MAX_EDITS;
 use handbill_pages::values::title::MAX_CHARS;
@@ -273,11 +274,12 @@ impl UpdateOptions {
 
     /// The fields that are to be changed.
     pub(super) fn into_page_fields(self) -> PageFields {
+        let Self { title, content, edits, if_updated_at, include_content: _, include_html: _ } = self;
         PageFields {
-            title: self.title.map(Some),
-            content: self.content.map(|content| Some(content.into())),
-            edits: self.edits.map(|edits| edits.into_iter().map(Into::into).collect()),
-            if_updated_at: self.if_updated_at,
+            details: DetailsInput { title: title.into() },
+            content: content.map(Into::into).into(),
+            edits: edits.map(|edits| edits.into_iter().map(Into::into).collect()),
+            if_updated_at,
             ..PageFields::default()
         }
     }

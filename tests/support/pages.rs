@@ -3,13 +3,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use handbill_pages::ports::page_store::{Expected, PageStore, PutResult, Record};
+use handbill_pages::ports::page_store::{Expected, PageStore, PutResult};
 use handbill_pages::ports::random::{Random, index_below};
 use handbill_pages::values::content::Content;
+use handbill_pages::values::details::{Details, DetailsPatch};
 use handbill_pages::values::edit_key::EditKey;
+use handbill_pages::values::head::{Head, PageHead};
 use handbill_pages::values::markdown::render;
-use handbill_pages::values::page::{HeadChanges, Page, PageHead, PageVersion};
+use handbill_pages::values::page::Page;
+use handbill_pages::values::record::Record;
 use handbill_pages::values::slug::{Slug, SlugSuffix};
+use handbill_pages::values::takedown::Takedown;
 use handbill_pages::values::timestamp::UnixMillis;
 use handbill_pages::values::title::Title;
 use handbill_store_sqlite::DATABASE_FILE;
@@ -35,12 +39,13 @@ pub(crate) fn page(content: &str) -> Page {
 /// A new page under `slug`, with a key of its own.
 pub(crate) fn page_at(slug: Slug, content: &str) -> Page {
     let key_hash = EditKey::random(|below| index_below(&Random::System, below)).hash();
-    let head = PageHead::first(slug, Title::parse("A test page").unwrap(), key_hash, UnixMillis::new(CREATED));
+    let details = Details::with_title(Title::parse("A test page").unwrap());
+    let head = PageHead::first(slug, details, key_hash, UnixMillis::new(CREATED));
     Page::new(head, Content::parse(content.to_owned()).unwrap(), render(content))
 }
 
 pub(crate) fn edited(page: &Page, content: &str) -> Arc<Page> {
-    let head = page.head.clone().updated(HeadChanges::default(), UnixMillis::new(CREATED + 1000));
+    let head = page.head.clone().updated(&DetailsPatch::default(), UnixMillis::new(CREATED + 1000));
     Arc::new(Page::new(head, Content::parse(content.to_owned()).unwrap(), render(content)))
 }
 
@@ -49,14 +54,23 @@ pub(crate) fn with_head(page: &Page, change: impl FnOnce(PageHead) -> PageHead) 
     Arc::new(Page { head: change(page.head.clone()), text: page.text.clone() })
 }
 
+/// `page` after it was hidden or shown at `millis` after its creation.
+pub(crate) fn turned(page: &Page, hiding: Option<Takedown>, millis: i64) -> Record {
+    let page = with_head(page, |head| head.changed(UnixMillis::new(CREATED + millis)));
+    match hiding {
+        Some(takedown) => Record::Hidden(page, takedown),
+        None => Record::Active(page),
+    }
+}
+
 /// Inserts `page`, and says whether its slug was free.
 pub(crate) async fn insert(store: &(impl PageStore + ?Sized), page: Arc<Page>) -> PutResult {
     store.put(Expected::Absent, Record::Active(page), None).await.unwrap()
 }
 
-/// Puts `next` in the place of the page of this version, and says whether there was one.
-pub(crate) async fn replace(store: &(impl PageStore + ?Sized), version: PageVersion, next: Record) -> PutResult {
-    store.put(Expected::Version(version), next, None).await.unwrap()
+/// Puts `next` in the place of the page with this head, and says whether it was there.
+pub(crate) async fn replace<S>(store: &(impl PageStore + ?Sized), head: &Head<S>, next: Record) -> PutResult {
+    store.put(Expected::page(head), next, None).await.unwrap()
 }
 
 /// Damages the row of the page under `slug` in the SQLite store in `data_dir`.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use handbill_pages::ports::page_scan::{PageScan, ScanLimit};
-use handbill_pages::ports::page_store::Record;
+use handbill_pages::values::record::Record;
 
 /// Batches of at most this many records.
 pub(crate) fn of(records: usize) -> ScanLimit {

@@ -7,9 +7,10 @@
 use async_trait::async_trait;
 use futures_util::{StreamExt, TryStreamExt};
 use handbill_pages::ports::operated_store::{Journal, OperatedStore};
-use handbill_pages::ports::page_store::{Cause, Record, StoreError};
+use handbill_pages::ports::page_store::{Cause, StoreError};
 use handbill_pages::values::hex;
 use handbill_pages::values::journal::{Kind, Line};
+use handbill_pages::values::record::Record;
 use handbill_pages::values::slug::Slug;
 use handbill_pages::values::timestamp::UnixMillis;
 use scylla::DeserializeRow;
@@ -49,7 +50,7 @@ struct JournalRow {
 
 impl JournalEntry {
     pub(super) fn of(next: &Record, was_hidden: bool, id: WriteId, now: UnixMillis) -> Option<Self> {
-        let line = next.journal_line(was_hidden)?;
+        let line = Line::of(&next.head(), was_hidden)?;
         let (slug, at) = (next.slug(), next.changed_at());
         let key = (day(now), shard(slug), CqlTimestamp(at.get()), slug.to_string(), id.to_vec());
         Some(Self { key, line })

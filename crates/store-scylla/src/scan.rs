@@ -6,11 +6,12 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::future::try_join_all;
 use handbill_pages::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
-use handbill_pages::ports::page_store::{Cause, Record, StoreError};
+use handbill_pages::ports::page_store::{Cause, StoreError};
+use handbill_pages::values::record::Record;
 use handbill_pages::values::slug::Slug;
 use thiserror::Error;
 
-use super::row::{After, WholeRow};
+use super::row::WholeRow;
 use super::store::ScyllaStore;
 
 /// A range of tokens: above the first, up to the second.
@@ -26,8 +27,6 @@ struct ForeignCursorError;
 /// Begins each cursor. It is never in UTF-8, so no cursor of the SQLite store is taken for one of these.
 const CURSOR_MARK: u8 = 0xff;
 
-type ScanRow = After<i64, After<String, WholeRow>>;
-
 type Part = (Vec<Result<Record, UnreadableRecord>>, Option<Tokens>);
 
 impl ScyllaStore {
@@ -40,21 +39,21 @@ impl ScyllaStore {
         let rows =
             Box::pin(connected.session.execute_iter(connected.statements.scan.clone(), (after, until, most))).await;
         let rows = rows.map_err(|error| unavailable(error.into()))?;
-        let mut rows = rows.rows_stream::<ScanRow>().map_err(|error| unavailable(error.into()))?;
+        let mut rows = rows.rows_stream::<WholeRow>().map_err(|error| unavailable(error.into()))?;
         let mut records = Vec::new();
         let mut bytes = 0;
         let mut last = None;
         let mut count = 0;
         while let Some(row) = rows.next().await {
             count += 1;
-            let After(token, After(name, row)) = row.map_err(|error| unavailable(error.into()))?;
+            let row = row.map_err(|error| unavailable(error.into()))?;
             // Rows with one token stay in one batch.
             let is_full = records.len() >= limit.records.max(1) || bytes >= limit.bytes;
-            if let Some(last) = last.filter(|&last| is_full && last != token) {
+            if let Some(last) = last.filter(|&last| is_full && last != row.token) {
                 return Ok((records, Some((last, until))));
             }
-            last = Some(token);
-            if let Some(record) = self.scanned(name, row).await? {
+            last = Some(row.token);
+            if let Some(record) = self.scanned(row).await? {
                 bytes += record.as_ref().map_or(0, Record::bytes);
                 records.push(record);
             }
@@ -62,16 +61,13 @@ impl ScyllaStore {
         Ok((records, last.filter(|_| count == most).map(|last| (last, until))))
     }
 
-    async fn scanned(
-        &self,
-        name: String,
-        row: WholeRow,
-    ) -> Result<Option<Result<Record, UnreadableRecord>>, StoreError> {
+    async fn scanned(&self, row: WholeRow) -> Result<Option<Result<Record, UnreadableRecord>>, StoreError> {
+        let name = row.slug.clone();
         let record = match Slug::parse(&name) {
             Err(error) => Err(StoreError::Unreadable(error.into())),
-            Ok(slug) if row.is_whole() => row.record(&slug).map_err(StoreError::from),
+            Ok(slug) if row.is_whole() => row.into_record(&slug).map_err(StoreError::from),
             Ok(slug) => match self.settled_row(&slug).await {
-                Ok(row) => row.map_or(Ok(None), |row| row.record(&slug)).map_err(StoreError::from),
+                Ok(row) => row.map_or(Ok(None), |row| row.into_record(&slug)).map_err(StoreError::from),
                 Err(error) => Err(error),
             },
         };

@@ -17,16 +17,16 @@ pub(super) const COMPONENT: &str = "handbill";
 
 /// `migrate` itself writes these tables.
 pub(super) const OWN_TABLES: [&str; 2] =
-    [include_str!("../migrations/settings.cql"), include_str!("../migrations/schema_migrations.cql")];
+    [include_str!("../../../migrations/settings.cql"), include_str!("../../../migrations/schema_migrations.cql")];
 
 pub const MIGRATIONS: &[Migration] = &[Migration {
     number: 1,
     phase: Phase::Expand,
     name: "baseline",
-    cql: include_str!("../migrations/0001_expand_baseline.cql"),
+    cql: include_str!("../../../migrations/0001_expand_baseline.cql"),
 }];
 
-/// A file of `migrations/`, named by the first three fields: `0002_expand_note.cql`.
+/// A file of `migrations/`, at the top of the repository, named by the first three fields: `0002_expand_note.cql`.
 #[derive(Clone, Copy, Debug)]
 pub struct Migration {
     pub number: i32,
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn every_file_of_a_migration_is_part_of_the_program() {
-        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations");
         let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let mut numbered: Vec<String> = files.filter(|name| name.starts_with(|c: char| c.is_ascii_digit())).collect();
         numbered.sort();

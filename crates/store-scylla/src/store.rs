@@ -5,27 +5,27 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use handbill_pages::ports::clock::SharedClock;
 use handbill_pages::ports::page_store::{
-    Cause, CreatesSwitch, Expected, Lookup, NotReachedError, PageStore, PutResult, Record, StoreError,
+    Cause, CreatesSwitch, Expected, NotReachedError, PageStore, PutResult, StoreError,
 };
 use handbill_pages::ports::random::Random;
+use handbill_pages::values::head::{Head, PageHead, State};
 use handbill_pages::values::hex;
-use handbill_pages::values::page::PageHead;
+use handbill_pages::values::journal::Line;
+use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::slug::{Slug, SlugSecret};
-use scylla::SerializeRow;
 use scylla::client::session::Session;
 use scylla::deserialize::row::DeserializeRow;
 use scylla::errors::PrepareError;
 use scylla::response::query_result::QueryResult;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::prepared::PreparedStatement;
-use scylla::value::MaybeUnset;
 use thiserror::Error;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
 use super::conditional_write::{self, Conditional, NO_ROW, NoAnswerError, new_id};
 use super::journal::JournalEntry;
-use super::row::{HeadRow, HeadValues, Statements, Text, WholeRow};
+use super::row::{HeadRow, Statements, WholeRow, WritePage};
 use super::session::Limits;
 use super::settings::ScyllaConsistency;
 
@@ -54,17 +54,6 @@ pub(super) struct Connected {
 #[derive(Debug, Error)]
 #[error("too many operations on the database are running")]
 struct Overloaded;
-
-/// A row to write in place of the row with the expected values, or of no row if they are null.
-#[derive(SerializeRow)]
-struct WritePage<'a> {
-    #[scylla(flatten)]
-    head: HeadValues<'a>,
-    /// Unset, so not written, if the row has it.
-    text: MaybeUnset<Vec<u8>>,
-    expected_revision: Option<i64>,
-    expected_write_ids: Option<Vec<u8>>,
-}
 
 impl ScyllaStore {
     pub fn new(limits: Limits, random: Random, clock: SharedClock) -> Self {
@@ -128,7 +117,11 @@ impl ScyllaStore {
     }
 
     async fn head_row(&self, slug: &Slug) -> Result<Option<HeadRow>, StoreError> {
-        self.first_row(&self.connected()?.statements.read_head, (slug.as_str(),)).await
+        let row = self.first_row(&self.connected()?.statements.read_head, (slug.as_str(),)).await?;
+        match row {
+            Some(row) if !HeadRow::is_whole(&row) => Ok(self.settled_row(slug).await?.map(WholeRow::into_head)),
+            row => Ok(row),
+        }
     }
 
     async fn whole_row(&self, slug: &Slug) -> Result<Option<WholeRow>, StoreError> {
@@ -141,7 +134,7 @@ impl ScyllaStore {
 
     /// Reads a row serially, which completes interrupted writes first, so all columns are of one write.
     pub(super) async fn settled_row(&self, slug: &Slug) -> Result<Option<WholeRow>, StoreError> {
-        tracing::debug!(%slug, "a repair of copies left out a text, so the row is read serially");
+        tracing::debug!(%slug, "a repair of copies left out some columns, so the row is read serially");
         self.first_row(&self.connected()?.statements.read_all_serially, (slug.as_str(),)).await
     }
 
@@ -149,7 +142,7 @@ impl ScyllaStore {
         let deadline = self.limits.deadline(needed_by);
         let _permit = permit(&self.writes, &self.limits, deadline).await?;
         // The journal gets no act on a slug that is taken.
-        let is_act = record.journal_line(false).is_some();
+        let is_act = Line::of(&record.head(), false).is_some();
         if is_act && before_deadline(deadline, self.head_row(record.slug())).await?.is_some() {
             return Ok(false);
         }
@@ -162,28 +155,29 @@ impl ScyllaStore {
         let _permit = permit(&self.writes, &self.limits, deadline).await?;
         let Some(base) = before_deadline(deadline, self.head_row(next.slug())).await? else { return Ok(false) };
         match base.head(next.slug())? {
-            Lookup::Active(head) | Lookup::Hidden(head) if expected.is_met_by(head.state()) => {
-                self.write(next, Some(&base), deadline).await
+            Some(head) if head.live().is_some() && Expected::page(&head) == expected => {
+                self.write(next, Some((&base, &head)), deadline).await
             }
             _ => Ok(false),
         }
     }
 
     /// Puts `next` in the place of `base`, or of no row, if that is still so. The journal has an act first.
-    async fn write(&self, next: &Record, base: Option<&HeadRow>, deadline: Instant) -> Result<bool, StoreError> {
+    async fn write(
+        &self,
+        next: &Record,
+        base: Option<(&HeadRow, &Head)>,
+        deadline: Instant,
+    ) -> Result<bool, StoreError> {
         let Connected { session, statements } = self.connected()?;
         let id = new_id(&self.random);
-        let text = Text::of(next)?;
-        let (head, has_new_text) = HeadValues::new(next, &text, base, id);
-        let text = if has_new_text { MaybeUnset::Set(text.cell(head.revision)?) } else { MaybeUnset::Unset };
-        let expected_revision = base.and_then(|base| base.revision);
-        let expected_write_ids = base.and_then(|base| base.write_ids.clone());
-        let entry = JournalEntry::of(next, base.is_some_and(HeadRow::is_hidden), id, self.clock.now());
+        let values = WritePage::new(next, base.map(|(row, _)| row), id)?;
+        let was_hidden = base.is_some_and(|(_, head)| matches!(head.state, State::Hidden(..)));
+        let entry = JournalEntry::of(next, was_hidden, id, self.clock.now());
         if let Some(entry) = &entry {
             before_deadline(deadline, self.write_journal(entry)).await?;
         }
-        let values = WritePage { head, text, expected_revision, expected_write_ids };
-        let expected = expected_revision.unwrap_or(NO_ROW);
+        let expected = values.expected_revision.unwrap_or(NO_ROW);
         let write = Conditional { statement: &statements.write_page, values, id, expected };
         let done = conditional_write::run(session, write, &self.limits, &self.random, deadline).await;
         if let (Ok(false) | Err(StoreError::Unavailable(_)), Some(entry)) = (&done, &entry) {
@@ -228,8 +222,7 @@ impl PageStore for ScyllaStore {
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
         let _permit = self.read_permit().await?;
-        let Some(row) = self.whole_row(slug).await? else { return Ok(Lookup::Absent) };
-        Ok(row.record(slug)?.map_or(Lookup::Absent, Lookup::from))
+        Ok(self.whole_row(slug).await?.map_or(Ok(None), |row| row.into_record(slug))?.into())
     }
 
     fn system(&self) -> Option<&'static str> {
@@ -238,13 +231,13 @@ impl PageStore for ScyllaStore {
 
     async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
         let _permit = self.read_permit().await?;
-        Ok(self.head_row(slug).await?.map_or(Ok(Lookup::Absent), |row| row.head(slug))?)
+        Ok(self.head_row(slug).await?.map_or(Ok(Lookup::Absent), |row| row.lookup(slug))?)
     }
 
     async fn put(&self, expected: Expected, next: Record, needed_by: Option<Instant>) -> Result<PutResult, StoreError> {
         let is_done = match expected {
             Expected::Absent => self.insert(&next, needed_by).await?,
-            Expected::Version(_) | Expected::State(_) => self.swap(&next, expected, needed_by).await?,
+            Expected::State(..) => self.swap(&next, expected, needed_by).await?,
             Expected::Unreadable => self.head(next.slug()).await.map(|_readable| false)?,
         };
         Ok(if is_done { PutResult::Done } else { PutResult::Refused })

@@ -1,13 +1,12 @@
 //! Changes within a transaction, and their lines in the journal.
 
-use handbill_pages::ports::page_store::{Expected, Lookup, PutResult, Record};
-use handbill_pages::values::journal::{Act, Line};
+use handbill_pages::ports::page_store::{Expected, PutResult};
+use handbill_pages::values::journal::{Act, Change, Line};
 use handbill_pages::values::packed_text::PackedTextError;
-use handbill_pages::values::page::{PageState, PageVersion};
+use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::slug::Slug;
-use handbill_pages::values::timestamp::UnixMillis;
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 use super::database::{self, ReadError};
 use super::row::{self, DELETED, HIDDEN};
@@ -41,7 +40,7 @@ impl Operation {
                 let Some(was_hidden) = put(database, *expected, record.slug(), row)? else {
                     return Ok(PutResult::Refused);
                 };
-                lines.extend(record.journal_line(was_hidden));
+                lines.extend(Line::of(&record.head(), was_hidden));
             }
             Self::Set(name, value) => database::set(database, name, value)?,
         }
@@ -61,16 +60,13 @@ fn put(database: &Connection, expected: Expected, slug: &Slug, row: &[Value]) ->
             Err(ReadError::Database(error)) => return Err(error),
             _ => return Ok(None),
         },
-        Expected::Version(_) | Expected::State(_) => {
-            let mut statement =
-                database.prepare_cached("SELECT state, version, updated_at FROM pages WHERE slug = ?")?;
-            let found = statement.query_row([slug.as_str()], |row| {
-                let version = PageVersion::new(row.get::<_, i64>("version")?.cast_unsigned());
-                let updated_at = UnixMillis::new(row.get("updated_at")?);
-                Ok((row.get::<_, String>("state")?, PageState { version, updated_at }))
-            });
-            match found.optional()? {
-                Some((state, found)) if state != DELETED && expected.is_met_by(found) => state == HIDDEN,
+        Expected::State(version, changed_at) => {
+            let mut statement = database.prepare_cached(
+                "SELECT state FROM pages WHERE slug = ?1 AND version = ?2 AND head ->> '$.changed_at' = ?3",
+            )?;
+            let expected = params![slug.as_str(), version.get().cast_signed(), changed_at.to_string()];
+            match statement.query_row(expected, |row| row.get::<_, String>(0)).optional()? {
+                Some(state) if state != DELETED => state == HIDDEN,
                 _ => return Ok(None),
             }
         }
@@ -79,21 +75,20 @@ fn put(database: &Connection, expected: Expected, slug: &Slug, row: &[Value]) ->
     Ok(Some(was_hidden))
 }
 
-/// Repeats an act of the journal unless the page is in a later state. Returns whether anything changed.
-pub(super) fn replay(database: &Connection, act: Act) -> Result<bool, ReadError> {
-    let slug = act.slug().clone();
-    let (found, expected) = match database::find(database, &slug) {
+/// Repeats an act of the journal unless the page was written later. Returns whether anything changed.
+pub(super) fn replay(database: &Connection, act: &Act) -> Result<bool, ReadError> {
+    let slug = &act.slug;
+    let (found, expected) = match database::find(database, slug) {
         Ok(found) => {
-            let found = found.map_or(Lookup::Absent, Lookup::from);
-            let expected = found.expected();
+            let expected = Expected::found(found.as_ref().map(Record::head).as_ref());
             (found, expected)
         }
         // The row is damaged. It can be deleted all the same, and nobody can read it.
-        Err(ReadError::Row(..)) if matches!(act, Act::Delete(_)) => (Lookup::Absent, Expected::Unreadable),
+        Err(ReadError::Row(..)) if matches!(act.change, Change::Delete(_)) => (None, Expected::Unreadable),
         Err(ReadError::Row(..)) => return Ok(false),
         Err(error) => return Err(error),
     };
-    let Some(record) = found.replayed(act) else { return Ok(false) };
+    let Some(record) = Lookup::from(found).after(act) else { return Ok(false) };
     let operation = Operation::put(expected, record).map_err(|error| ReadError::Row(slug.to_string(), error.into()))?;
     Ok(operation.apply(database, &mut Vec::new())? == PutResult::Done)
 }

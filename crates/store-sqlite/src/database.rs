@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use handbill_pages::ports::page_scan::{ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
-use handbill_pages::ports::page_store::{Cause, Record, StoreError};
+use handbill_pages::ports::page_store::{Cause, StoreError};
 use handbill_pages::ports::random::{Random, new_slug_secret};
+use handbill_pages::values::record::Record;
 use handbill_pages::values::slug::Slug;
 use rusqlite::config::DbConfig;
 use rusqlite::types::FromSql;
@@ -33,13 +34,12 @@ pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 /// SQLite's log is cut to this size once it was applied.
 const LOG_BYTES: i64 = 16 * 1024 * 1024;
 
-/// `settings` has the slugs' secret, the pause, the last backup, and the journal's applied position. The index counts
+/// `head` is JSON (`handbill_pages::values::head`): no field of a page needs another column. `settings` has the slugs' secret, the pause, the last backup, and the journal's applied position. The index counts
 /// pages; creates do not change it.
 const TABLES: &str = "
     CREATE TABLE pages (
-        slug TEXT NOT NULL PRIMARY KEY, state TEXT NOT NULL, version INTEGER NOT NULL,
-        created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, reason TEXT, operator TEXT,
-        title TEXT, key_hash BLOB, link_origins TEXT, renderer_version INTEGER, text BLOB, checksum INTEGER NOT NULL
+        slug TEXT NOT NULL PRIMARY KEY, state TEXT NOT NULL, version INTEGER NOT NULL, head TEXT NOT NULL, text BLOB,
+        checksum INTEGER NOT NULL
     ) STRICT;
     CREATE INDEX inactive_pages ON pages (state) WHERE state <> 'active';
     CREATE TABLE settings (name TEXT NOT NULL PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;

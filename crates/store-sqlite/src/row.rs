@@ -4,33 +4,16 @@
 
 use std::sync::{Arc, LazyLock};
 
-use handbill_pages::ports::page_store::{Cause, Record};
-use handbill_pages::values::edit_key::EditKeyHash;
+use handbill_pages::ports::page_store::Cause;
+use handbill_pages::values::head::{Head, PageHead};
 use handbill_pages::values::packed_text::{PackedTextError, encode, pack, unpack};
-use handbill_pages::values::page::{Page, PageHead, PageVersion, Tombstone};
-use handbill_pages::values::slug::Slug;
-use handbill_pages::values::takedown::Takedown;
-use handbill_pages::values::timestamp::UnixMillis;
-use handbill_pages::values::title::Title;
+use handbill_pages::values::page::Page;
+use handbill_pages::values::record::Record;
 use rusqlite::types::{Value, ValueRef};
 use xxhash_rust::xxh3::Xxh3;
 
 /// The columns, in the order of [`values`]. The last is the checksum of all others.
-const COLUMNS: [&str; 13] = [
-    "slug",
-    "state",
-    "version",
-    "created_at",
-    "updated_at",
-    "reason",
-    "operator",
-    "title",
-    "key_hash",
-    "link_origins",
-    "renderer_version",
-    "text",
-    "checksum",
-];
+const COLUMNS: [&str; 6] = ["slug", "state", "version", "head", "text", "checksum"];
 
 const CHECKED: usize = COLUMNS.len() - 1;
 
@@ -48,53 +31,21 @@ fn parameters() -> String {
     ["?"; COLUMNS.len()].join(", ")
 }
 
-pub(super) const ACTIVE: &str = "active";
 pub(super) const HIDDEN: &str = "hidden";
 pub(super) const DELETED: &str = "deleted";
 
 pub(super) fn values(record: &Record) -> Result<Vec<Value>, PackedTextError> {
-    let text = |text: &str| Value::Text(text.to_owned());
-    let (slug, state, version, created_at, updated_at, takedown) = match record {
-        Record::Active(page) => {
-            let PageHead { slug, version, created_at, updated_at, hidden, .. } = &page.head;
-            let state = if hidden.is_some() { HIDDEN } else { ACTIVE };
-            (slug, state, version, created_at, updated_at, hidden.as_deref())
-        }
-        Record::Deleted(Tombstone { slug, version, created_at, deleted_at, takedown }) => {
-            (slug, DELETED, version, created_at, deleted_at, takedown.as_ref())
-        }
-    };
-    let mut values = Vec::with_capacity(CHECKED + 1);
-    values.extend([
-        text(slug.as_str()),
-        text(state),
-        Value::Integer(version.get().cast_signed()),
-        Value::Integer(created_at.get()),
-        Value::Integer(updated_at.get()),
-        takedown.map_or(Value::Null, |takedown| text(takedown.reason.code())),
-        takedown.map_or(Value::Null, |takedown| text(&takedown.by)),
-    ]);
-    if let Record::Active(page) = record {
-        let PageHead {
-            title,
-            key_hash,
-            link_origins,
-            renderer_version,
-            slug: _,
-            version: _,
-            created_at: _,
-            updated_at: _,
-            hidden: _,
-        } = &page.head;
-        values.extend([
-            title.as_ref().map_or(Value::Null, |title| text(title.as_str())),
-            Value::Blob(key_hash.as_bytes().to_vec()),
-            Value::Text(link_origins.join("\n")),
-            Value::Integer((*renderer_version).into()),
-            Value::Blob(pack(&[], &encode(&page.text)?)?),
-        ]);
-    }
-    values.resize(CHECKED, Value::Null);
+    let head = record.head();
+    let mut values = vec![
+        Value::Text(head.slug.to_string()),
+        Value::Text(record.name().to_owned()),
+        Value::Integer(head.version.get().cast_signed()),
+        Value::Text(head.to_json()),
+        match record.page() {
+            Some(page) => Value::Blob(pack(&[], &encode(&page.text)?)?),
+            None => Value::Null,
+        },
+    ];
     values.push(Value::Integer(checksum(values.iter().map(ValueRef::from))));
     Ok(values)
 }
@@ -107,37 +58,15 @@ pub(super) fn record(row: &rusqlite::Row<'_>) -> Result<Record, Cause> {
     if checksum(checked) != column("checksum").as_i64()? {
         return Err("the row does not match its checksum".into());
     }
-    let slug = Slug::parse(column("slug").as_str()?)?;
-    let version = PageVersion::new(column("version").as_i64()?.cast_unsigned());
-    let created_at = UnixMillis::new(column("created_at").as_i64()?);
-    let updated_at = UnixMillis::new(column("updated_at").as_i64()?);
-    let takedown = takedown(column("reason"), column("operator"))?;
-    let is_hidden = match column("state").as_str()? {
-        DELETED => {
-            return Ok(Record::Deleted(Tombstone { slug, version, created_at, deleted_at: updated_at, takedown }));
-        }
-        HIDDEN => true,
-        ACTIVE => false,
-        state => return Err(format!("the row has the state {state:?}, which this Handbill does not know").into()),
+    let page = |head: PageHead| {
+        let text = unpack(column("text").as_blob()?)?;
+        Ok::<_, Cause>(Arc::new(Page { head, text }))
     };
-    let key_hash = column("key_hash").as_blob()?.try_into()?;
-    let head = PageHead {
-        slug,
-        title: column("title").as_str_or_null()?.map(|title| Title::from_stored(title.to_owned())),
-        key_hash: EditKeyHash::from_bytes(key_hash),
-        version,
-        created_at,
-        updated_at,
-        link_origins: column("link_origins").as_str()?.lines().map(str::to_owned).collect(),
-        renderer_version: column("renderer_version").as_i64()?.try_into()?,
-        hidden: if is_hidden { takedown.map(Box::new) } else { None },
-    };
-    Ok(Record::Active(Arc::new(Page { head, text: unpack(column("text").as_blob()?)? })))
-}
-
-fn takedown(reason: ValueRef<'_>, operator: ValueRef<'_>) -> Result<Option<Takedown>, Cause> {
-    let Some(reason) = reason.as_str_or_null()? else { return Ok(None) };
-    Ok(Some(Takedown { reason: reason.parse()?, by: operator.as_str()?.to_owned() }))
+    Ok(match Head::from_json(column("head").as_bytes()?)?.into() {
+        Record::Active(head) => Record::Active(page(head)?),
+        Record::Hidden(head, takedown) => Record::Hidden(page(head)?, takedown),
+        Record::Deleted(tombstone) => Record::Deleted(tombstone),
+    })
 }
 
 fn checksum<'a>(values: impl Iterator<Item = ValueRef<'a>>) -> i64 {

@@ -9,9 +9,8 @@ use std::{fs, io};
 use async_trait::async_trait;
 use handbill_pages::ports::operated_store::{self, OperatedStore};
 use handbill_pages::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
-use handbill_pages::ports::page_store::{
-    ChangeListener, CreatesSwitch, Expected, Lookup, PageStore, PutResult, Record, StoreError,
-};
+use handbill_pages::ports::page_store::{ChangeListener, CreatesSwitch, Expected, PageStore, PutResult, StoreError};
+use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::slug::{SECRET_BYTES, Slug, SlugSecret};
 use handbill_pages::values::timestamp::UnixMillis;
 use parking_lot::Mutex;
@@ -176,7 +175,7 @@ impl PageStore for SqliteStore {
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
         let slug = slug.clone();
         let found = self.read(move |database| database::find(database, &slug)).await?;
-        Ok(found.map_or(Lookup::Absent, Lookup::from))
+        Ok(found.into())
     }
 
     fn system(&self) -> Option<&'static str> {

@@ -11,14 +11,15 @@ use std::time::Instant;
 
 use handbill_pages::ports::operated_store::OperatedStore;
 use handbill_pages::ports::page_scan::{PageScan, ScanLimit};
-use handbill_pages::ports::page_store::{
-    ChangeListener, CreatesSwitch, Expected, Lookup, PageStore, PutResult, Record, StoreError,
-};
+use handbill_pages::ports::page_store::{ChangeListener, CreatesSwitch, Expected, PageStore, PutResult, StoreError};
 use handbill_pages::ports::random::{Random, index_below};
 use handbill_pages::values::content::Content;
+use handbill_pages::values::details::{Details, DetailsPatch};
 use handbill_pages::values::edit_key::EditKey;
+use handbill_pages::values::head::PageHead;
 use handbill_pages::values::markdown::render;
-use handbill_pages::values::page::{HeadChanges, Page, PageHead};
+use handbill_pages::values::page::Page;
+use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::slug::{Slug, SlugSuffix};
 use handbill_pages::values::takedown::{Takedown, TakedownReason};
 use handbill_pages::values::timestamp::UnixMillis;
@@ -44,13 +45,13 @@ fn page(content: &str) -> Arc<Page> {
     let title = Title::parse("A test page").unwrap();
     let slug = Slug::derive(&title, SlugSuffix::random(|below| index_below(&Random::System, below)));
     let key = EditKey::random(|below| index_below(&Random::System, below)).hash();
-    let head = PageHead::first(slug, title, key, at(0));
+    let head = PageHead::first(slug, Details::with_title(title), key, at(0));
     Arc::new(Page::new(head, Content::parse(content.to_owned()).unwrap(), render(content)))
 }
 
 /// `page` with other content, as of `millis`.
 fn edited(page: &Page, content: &str, millis: i64) -> Arc<Page> {
-    let head = page.head.clone().updated(HeadChanges::default(), at(millis));
+    let head = page.head.clone().updated(&DetailsPatch::default(), at(millis));
     Arc::new(Page::new(head, Content::parse(content.to_owned()).unwrap(), render(content)))
 }
 
@@ -59,8 +60,12 @@ fn takedown() -> Takedown {
 }
 
 /// `page` after it was hidden or shown at `millis`.
-fn turned(page: &Page, hidden: Option<Takedown>, millis: i64) -> Arc<Page> {
-    Arc::new(Page { head: page.head.with_hidden(hidden, at(millis)), text: page.text.clone() })
+fn turned(page: &Page, hiding: Option<Takedown>, millis: i64) -> Record {
+    let page = Arc::new(Page { head: page.head.clone().changed(at(millis)), text: page.text.clone() });
+    match hiding {
+        Some(takedown) => Record::Hidden(page, takedown),
+        None => Record::Active(page),
+    }
 }
 
 fn open(directory: &Path) -> SqliteStore {
@@ -78,7 +83,7 @@ async fn insert(store: &SqliteStore, page: &Arc<Page>) {
 }
 
 async fn replace(store: &SqliteStore, page: &Page, next: Record) -> PutResult {
-    store.put(Expected::Version(page.head.version), next, None).await.unwrap()
+    store.put(Expected::page(&page.head), next, None).await.unwrap()
 }
 
 async fn delete(store: &SqliteStore, page: &Page, millis: i64) -> Record {
@@ -119,7 +124,7 @@ async fn everything_is_found_again_after_a_restart() {
     replace(&store, &changed, Record::Active(Arc::clone(&next))).await;
     let tombstone = delete(&store, &deleted, 1).await;
     let turned = turned(&hidden, Some(takedown()), 1);
-    replace(&store, &hidden, Record::Active(Arc::clone(&turned))).await;
+    replace(&store, &hidden, turned.clone()).await;
     store.set_paused(true).await.unwrap();
     let secret = *store.slug_secret().await.unwrap().as_bytes();
     drop(store);
@@ -128,7 +133,7 @@ async fn everything_is_found_again_after_a_restart() {
     assert_eq!(found(&store, &kept).await, Lookup::Active(kept));
     assert_eq!(found(&store, &next).await, Lookup::Active(Arc::clone(&next)));
     assert_eq!(found(&store, &deleted).await, tombstone.into());
-    assert_eq!(found(&store, &hidden).await, Lookup::Hidden(turned));
+    assert_eq!(found(&store, &hidden).await, turned.into());
     assert!(store.paused().await.unwrap());
     assert_eq!(*store.slug_secret().await.unwrap().as_bytes(), secret);
     assert_eq!(store.counts().await.unwrap(), Counts { pages: 3, hidden: 1, deletions: 1 });
@@ -202,15 +207,16 @@ async fn a_restore_brings_back_nothing_deleted_or_hidden_since() {
         insert(&store, page).await;
     }
     let was_hidden = turned(&shown, Some(takedown()), 1);
-    replace(&store, &shown, Record::Active(Arc::clone(&was_hidden))).await;
+    replace(&store, &shown, was_hidden.clone()).await;
+    let was_hidden = was_hidden.page().unwrap();
     let backups = tempdir().unwrap();
     copy(&store, backups.path()).await;
 
     insert(&store, &late).await;
     replace(&store, &kept, Record::Active(edited(&kept, "lost with the newer database", 3))).await;
     delete(&store, &deleted, 3).await;
-    replace(&store, &hidden, Record::Active(turned(&hidden, Some(takedown()), 3))).await;
-    replace(&store, &was_hidden, Record::Active(turned(&was_hidden, None, 3))).await;
+    replace(&store, &hidden, turned(&hidden, Some(takedown()), 3)).await;
+    replace(&store, was_hidden, turned(was_hidden, None, 3)).await;
     replace(&store, &taken_down, Record::Deleted(taken_down.head.taken_down(takedown(), at(3)))).await;
     delete(&store, &late, 3).await;
     drop(store);
@@ -219,12 +225,11 @@ async fn a_restore_brings_back_nothing_deleted_or_hidden_since() {
     let store = open(backups.path());
     assert_eq!(found(&store, &kept).await, Lookup::Active(kept));
     assert!(matches!(found(&store, &deleted).await, Lookup::Deleted(_)));
-    let Lookup::Hidden(page) = found(&store, &hidden).await else { panic!() };
-    assert_eq!(page.head.hidden.as_deref(), Some(&takedown()));
+    assert!(matches!(found(&store, &hidden).await, Lookup::Hidden(_, by) if by == takedown()));
     let Lookup::Active(again) = found(&store, &shown).await else { panic!() };
     assert_eq!(again.text, shown.text);
     let Lookup::Deleted(tombstone) = found(&store, &taken_down).await else { panic!() };
-    assert_eq!((tombstone.takedown, tombstone.created_at), (Some(takedown()), at(0)));
+    assert_eq!((tombstone.state, tombstone.created_at), (Some(takedown()), at(0)));
     assert!(matches!(found(&store, &late).await, Lookup::Deleted(_)));
     assert_ne!(store.put(Expected::Absent, Record::Active(Arc::clone(&late)), None).await.unwrap(), PutResult::Done);
     // What is done after the restore stays, whatever the journal said before.
@@ -246,8 +251,8 @@ async fn a_page_that_the_backup_lacks_is_deleted_if_it_was_hidden() {
         let mut page = Arc::clone(page);
         for turn in 1..=turns {
             let next = turned(&page, (turn % 2 == 1).then(takedown), turn);
-            replace(&store, &page, Record::Active(Arc::clone(&next))).await;
-            page = next;
+            replace(&store, &page, next.clone()).await;
+            page = Arc::clone(next.page().unwrap());
         }
     }
     drop(store);
@@ -256,7 +261,7 @@ async fn a_page_that_the_backup_lacks_is_deleted_if_it_was_hidden() {
     let store = SqliteStore::open(backup.path(), true).unwrap();
     for page in [&hidden, &again] {
         let Lookup::Deleted(tombstone) = found(&store, page).await else { panic!("it is hidden") };
-        assert_eq!(tombstone.takedown, Some(takedown()));
+        assert_eq!(tombstone.state, Some(takedown()));
     }
     assert_eq!(found(&store, &shown).await, Lookup::Absent);
 }
@@ -470,7 +475,7 @@ fn insertion(page: &Arc<Page>) -> Operation {
 }
 
 fn deletion(page: &Page) -> Operation {
-    Operation::put(Expected::Version(page.head.version), Record::Deleted(page.head.tombstone(at(1)))).unwrap()
+    Operation::put(Expected::page(&page.head), Record::Deleted(page.head.tombstone(at(1)))).unwrap()
 }
 
 #[tokio::test]
@@ -561,7 +566,7 @@ async fn a_deletion_that_a_failed_commit_left_is_done_first() {
         commit(&mut writer, vec![deletion(&gone), insertion(&refused), Operation::Set("fail", String::new())]);
     assert!(answers.iter().all(|answer| matches!(answer, Err(StoreError::OutcomeUnknown(_)))), "{answers:?}");
     let late = edited(&gone, "late", 2);
-    let update = Operation::put(Expected::Version(gone.head.version), Record::Active(late)).unwrap();
+    let update = Operation::put(Expected::page(&gone.head), Record::Active(late)).unwrap();
     assert_eq!(commit(&mut writer, vec![update]).pop().unwrap().unwrap(), PutResult::Refused);
     assert!(witness.seen.lock().contains(&(1, 2)), "a cache is told of it then");
     drop(writer);

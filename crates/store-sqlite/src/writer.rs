@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use handbill_pages::ports::page_store::{ChangeListener, PutResult, StoreError};
-use handbill_pages::values::journal::{Act, Line, remaining};
+use handbill_pages::values::journal::{Line, remaining};
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -226,11 +226,11 @@ impl Writer {
         let mut changed = 0_u64;
         for lines in lines.chunks(LINES_AT_ONCE) {
             let acts: Vec<_> = lines.iter().filter_map(Line::act).collect();
-            let slugs: Vec<_> = acts.iter().map(Act::slug).collect();
+            let slugs: Vec<_> = acts.iter().map(|act| &act.slug).collect();
             let _changing = self.shared.listener.get().map(|listener| listener.change(&slugs));
             run(database, BEGIN)?;
             for act in &acts {
-                changed += u64::from(replay(database, act.clone())?);
+                changed += u64::from(replay(database, act)?);
             }
             run(database, COMMIT)?;
         }

@@ -7,12 +7,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record};
+use handbill_pages::ports::page_store::{Expected, PageStore, PutResult};
 use handbill_pages::ports::random::{Random, index_below};
 use handbill_pages::values::content::Content;
 use handbill_pages::values::edit_key::EditKey;
+use handbill_pages::values::head::{PageHead, PageVersion};
 use handbill_pages::values::markdown::render;
-use handbill_pages::values::page::{HeadChanges, Page, PageHead, PageVersion};
+use handbill_pages::values::page::Page;
+use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::slug::{Slug, SlugSuffix};
 use handbill_pages::values::timestamp::UnixMillis;
 use handbill_pages::values::title::Title;

@@ -11,7 +11,6 @@ use handbill_pages::values::content::{ContentError, MAX_BYTES};
 use handbill_pages::values::edit_key::{MIN_DIFFERENT_CHARS, NotANewKey};
 use handbill_pages::values::quota::{Decision, Quota};
 use handbill_pages::values::text_edits::{MAX_EDITS, TextEditError};
-use handbill_pages::values::title::{MAX_CHARS, TitleError};
 
 /// The end of a pause is unknown.
 const RETRY_PAUSED_SECONDS: u64 = 300;
@@ -174,31 +173,13 @@ impl ApiError {
             ),
             BodyError::Malformed(what) => invalid(what),
             BodyError::KeyType => invalid("The field `edit_key` has the wrong type. Send it as a string."),
-            BodyError::Null(field) => {
-                invalid(format!("The field `{field}` is null, but a new page needs it. Send it as a string."))
-            }
-            BodyError::Missing(field) => invalid(format!("The field `{field}` is missing. Send it as a string.")),
+            BodyError::Field(error) => invalid(&error.advice),
             BodyError::NoTitle => invalid(
                 "The page has no title. Send the field `title`, or `?title=…` in the address, or begin the text with a heading such as `# My page`.",
             ),
             BodyError::FoundTitle(error) => invalid(format!(
                 "No title was sent, and the one that was found, in the text's heading or the file's name, cannot be one: {error}. Send the field `title`, or `?title=…` in the address."
             )),
-            BodyError::Title(TitleError::Empty) => {
-                invalid(format!("`title` is empty. Use 1 to {MAX_CHARS} visible characters."))
-            }
-            BodyError::Title(error @ TitleError::TooLong { .. }) => {
-                invalid(format!("The field `title` is too long: {error}. Shorten it to {MAX_CHARS} characters."))
-            }
-            BodyError::Title(error @ TitleError::ControlCharacter(_)) => invalid(format!(
-                "The field `title` is not valid: {error}. Leave out line breaks, tabs and other control characters."
-            )),
-            BodyError::Title(error @ TitleError::BidirectionalControl(_)) => invalid(format!(
-                "The field `title` is not valid: {error}. Leave out embeddings, overrides and isolates; the marks U+200E, U+200F and U+061C may stay."
-            )),
-            BodyError::Title(error @ TitleError::LineSeparator(_)) => {
-                invalid(format!("The field `title` is not valid: {error}. Write the title on one line."))
-            }
             BodyError::Content(ContentError::Empty) => Self::new(
                 Code::EmptyContent,
                 "The field `content` is empty. Send at least one character of Markdown, or leave the field out of an update to keep the content.",

@@ -11,6 +11,7 @@ use url::form_urlencoded;
 
 use super::body::{RequestBody, media_type};
 use handbill_pages::service::{Body, BodyError, BodyReadError, PageFields};
+use handbill_pages::values::details::{DetailsInput, Patch};
 use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::origin::Origin;
 
@@ -44,12 +45,12 @@ pub async fn read(
     let mut post = if declared_type == "multipart/form-data" {
         form(headers, bytes, is_script).await?
     } else {
-        let content = Some(Some(text(bytes, "The text")?.into()));
+        let content = Patch::Set(text(bytes, "The text")?.into());
         let fields = PageFields { content, file_name: Some(String::new()), ..PageFields::default() };
         RawPost { fields, is_preview: false }
     };
-    if post.fields.title.iter().flatten().all(|title| title.trim().is_empty()) {
-        post.fields.title = title.map(Some);
+    if post.fields.details.title.as_set().is_none_or(|title| title.trim().is_empty()) {
+        post.fields.details = DetailsInput { title: title.into() };
     }
     post.is_preview |= is_preview;
     Ok(post)
@@ -143,9 +144,9 @@ async fn form(headers: &HeaderMap, bytes: Vec<u8>, is_script: bool) -> Body<RawP
         return Err(malformed("The field `content` is missing. Send the text, or a file, as `content`."));
     };
     let fields = PageFields {
-        title: title.map(Some),
+        details: DetailsInput { title: title.into() },
         // Browsers send every line break as CR LF.
-        content: Some(Some(content.replace("\r\n", "\n").into())),
+        content: Patch::Set(content.replace("\r\n", "\n").into()),
         edit_key: edit_key.map(|key| EditKey::parse_new(&key)),
         file_name: Some(file_name),
         ..PageFields::default()

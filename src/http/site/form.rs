@@ -179,8 +179,8 @@ impl Post<'_> {
 
     fn editor<'a>(&'a self, sent: &'a PageFields) -> EditorTemplate<'a> {
         EditorTemplate {
-            title: sent.title.as_ref().and_then(Option::as_deref).unwrap_or_default(),
-            content: sent.content.as_ref().and_then(Option::as_deref).unwrap_or_default(),
+            title: sent.details.title.as_set().map_or("", String::as_str),
+            content: sent.content.as_set().map_or("", |content| content),
             is_answer: true,
             ..EditorTemplate::new(Layout::of(self.http))
         }

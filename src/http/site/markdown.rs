@@ -5,12 +5,11 @@ use std::borrow::Cow;
 
 use super::article::without_heading;
 use handbill_pages::values::page::Page;
-use handbill_pages::values::title::Title;
 
 /// The source, after the title as a heading, unless the text begins with a heading that repeats the title.
 pub(super) fn with_title(page: &Page) -> Cow<'_, str> {
     let source = page.text.content.as_str();
-    match page.head.title.as_ref().map(Title::as_str) {
+    match page.head.state.details.title() {
         Some(title) if without_heading(&page.text.html, title).len() == page.text.html.len() => {
             format!("# {}\n\n{source}", escaped(title)).into()
         }

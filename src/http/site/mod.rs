@@ -31,7 +31,6 @@ use crate::http::types::page_url;
 use handbill_pages::service::ServiceError;
 use handbill_pages::values::page::Page;
 use handbill_pages::values::slug::Slug;
-use handbill_pages::values::title::Title;
 
 pub(in crate::http) const MARKDOWN_TYPE: &str = "text/markdown; charset=utf-8";
 pub(in crate::http) const MARKDOWN: HeaderValue = HeaderValue::from_static(MARKDOWN_TYPE);
@@ -116,7 +115,7 @@ pub(in crate::http) fn html_of(page: &Page, http: &AppState) -> String {
         layout: Layout::of(http),
         url: &url,
         markdown_url: &markdown_url,
-        title: page.head.title.as_ref().map(Title::as_str),
+        title: page.head.state.details.title(),
         content_html: &page.text.html,
         code_blocks: &page.text.code_blocks,
         language: page.text.language,

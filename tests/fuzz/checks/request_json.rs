@@ -4,6 +4,7 @@
 use handbill::http::request::body::{Fields, parse, parse_object};
 use handbill::http::types::FieldsBody;
 use handbill_pages::service::{Body, BodyError, PageFields};
+use handbill_pages::values::details::{DetailsInput, Patch};
 use handbill_pages::values::edit_key::{PREFIX, SECRET_CHARS};
 use serde_json::{Map, Value};
 
@@ -22,11 +23,16 @@ pub(crate) fn check(input: &[u8]) {
     // An object with fields of the right kinds is accepted, unless a field occurs twice. `Value` does not show repeated
     // fields.
     check_one(body, object.as_ref().is_some_and(fits), |body| {
-        let PageFields { title, content, .. } = body.into();
+        let PageFields { details: DetailsInput { title }, content, .. } = body.into();
+        let content = match content {
+            Patch::Keep => Patch::Keep,
+            Patch::Clear => Patch::Clear,
+            Patch::Set(content) => Patch::Set(content.to_string()),
+        };
         let object = object.as_ref().expect("it was taken");
-        for (name, value) in [("title", title), ("content", content.map(|text| text.map(|text| text.to_string())))] {
-            assert_eq!(value.is_some(), object.contains_key(name));
-            assert_eq!(value.flatten().as_deref(), text(object, name));
+        for (name, value) in [("title", title), ("content", content)] {
+            assert_eq!(value != Patch::Keep, object.contains_key(name));
+            assert_eq!(value.as_set().map(String::as_str), text(object, name));
         }
     });
     // The same object is also checked as the arguments of a tool. In this form no field can occur twice.

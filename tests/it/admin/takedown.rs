@@ -4,7 +4,8 @@ use std::fs;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, Record};
+use handbill_pages::ports::page_store::{Expected, PageStore};
+use handbill_pages::values::record::{Lookup, Record};
 use handbill_store_sqlite::{JOURNAL_FILE, SqliteStore};
 use serde_json::json;
 
@@ -159,10 +160,14 @@ async fn inspect_shows_facts_of_a_page_and_not_its_text_or_key() {
     let page = operated.app.publish("A title", &text).await;
     let found = operated.inspect(&page.slug).await;
     let text_of_it = found.to_string();
-    assert_eq!((&found["state"], &found["title"], &found["version"]), (&json!("active"), &json!("A title"), &json!(1)));
+    assert_eq!(
+        (&found["state"], &found["details"]["title"], &found["version"]),
+        (&json!("active"), &json!("A title"), &json!(1))
+    );
     assert_eq!((&found["hosts"], &found["content_bytes"]), (&json!(["a.example", "b.example"]), &json!(text.len())));
     let Lookup::Active(stored) = operated.app.stored(&page.slug).await else { panic!("it can be read") };
-    let hash = stored.head.key_hash.as_bytes().iter().fold(String::new(), |hash, byte| format!("{hash}{byte:02x}"));
+    let hash =
+        stored.head.state.key_hash.as_bytes().iter().fold(String::new(), |hash, byte| format!("{hash}{byte:02x}"));
     for hidden in [page.key.as_str(), &hash] {
         assert!(!text_of_it.contains(hidden), "{found}");
     }
@@ -171,8 +176,8 @@ async fn inspect_shows_facts_of_a_page_and_not_its_text_or_key() {
     operated.take_down(&[&page.slug]).await;
     let found = operated.inspect(&page.slug).await;
     assert_eq!(found["state"], "deleted");
-    assert_eq!((&found["reason"], &found["by"]), (&json!("phishing"), &json!("abuse desk")));
-    assert!(found["title"].is_null(), "{found}");
+    assert_eq!(found["takedown"], json!({"reason": "phishing", "by": "abuse desk"}));
+    assert!(found["details"].is_null(), "{found}");
     let absent = operated.inspect("a-page-22222222").await;
     assert_eq!(absent, json!({"slug": "a-page-22222222", "state": "absent"}));
     operated.ask("POST", "/inspect", json!({"page": "nonsense"})).await.expect(400);

@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record, StoreError};
-use handbill_pages::values::page::PageHead;
+use handbill_pages::ports::page_store::{Expected, PageStore, PutResult, StoreError};
+use handbill_pages::values::head::PageHead;
+use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::slug::{SECRET_BYTES, Slug, SlugSecret};
 use tokio::task::yield_now;
 
@@ -54,11 +55,7 @@ impl HeadsFirst {
         yield_now().await;
         let mut state = self.state();
         count(&mut state.reads);
-        match state.records.get(slug) {
-            Some(Record::Active(page)) => Lookup::Active(Arc::clone(page)),
-            Some(Record::Deleted(tombstone)) => Lookup::Deleted(tombstone.clone()),
-            None => Lookup::Absent,
-        }
+        state.records.get(slug).cloned().into()
     }
 }
 
@@ -83,7 +80,7 @@ impl PageStore for HeadsFirst {
         }
         let mut state = self.state();
         let is_expected = match state.records.get(next.slug()) {
-            Some(Record::Active(page)) => expected.is_met_by(page.head.state()),
+            Some(Record::Active(page) | Record::Hidden(page, _)) => expected == Expected::page(&page.head),
             Some(Record::Deleted(_)) => false,
             None => expected == Expected::Absent,
         };

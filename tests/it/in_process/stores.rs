@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use handbill_pages::ports::page_store::{ChangeListener, Expected, Lookup, PageStore, PutResult, Record, StoreError};
-use handbill_pages::values::page::PageHead;
+use handbill_pages::ports::page_store::{ChangeListener, Expected, PageStore, PutResult, StoreError};
+use handbill_pages::values::head::PageHead;
+use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::slug::{Slug, SlugSecret};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use handbill_pages::ports::page_store::{Expected, PageStore, Record};
+use handbill_pages::ports::page_store::{Expected, PageStore};
+use handbill_pages::values::record::Record;
 use serde_json::json;
 
 use super::read::{assert_each_change_shows_at_both, written_by_an_older_renderer};

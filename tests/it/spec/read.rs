@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use handbill_pages::ports::clock::Clock;
-use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record};
+use handbill_pages::ports::page_store::{Expected, PageStore, PutResult};
+use handbill_pages::values::head::{PageHead, PageVersion};
 use handbill_pages::values::markdown::{RENDERER_VERSION, Rendered};
-use handbill_pages::values::page::{Page, PageHead, PageVersion};
+use handbill_pages::values::page::Page;
+use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::slug::Slug;
 use serde_json::json;
 
@@ -163,7 +165,11 @@ async fn after_a_write_that_changed_nothing_one_lookup_suffices() {
     };
     assert_eq!([lookups().await, lookups().await], [1, 0]);
     let Lookup::Active(stored) = app.stored(&page.slug).await else { panic!("it is there") };
-    let lost = app.store.put(Expected::Version(PageVersion::new(99)), Record::Active(stored), None).await.unwrap();
+    let lost = app
+        .store
+        .put(Expected::State(PageVersion::new(99), stored.head.changed_at), Record::Active(stored), None)
+        .await
+        .unwrap();
     assert!(matches!(lost, PutResult::Refused));
     assert_eq!([lookups().await, lookups().await], [1, 0]);
 }
@@ -270,10 +276,10 @@ async fn an_old_page_whose_title_changes_is_rendered_once() {
     let page = app.published().await;
     let current = stored(&app, &page).await;
     let mut old = Page::clone(&current);
-    old.head.renderer_version = RENDERER_VERSION - 1;
+    old.head.state.renderer_version = RENDERER_VERSION - 1;
     old.text.html = String::from("<p>as it was</p>");
     old.text.excerpt = String::from("as it was");
-    replace(&*app.store, old.head.version, Record::Active(Arc::new(old))).await;
+    replace(&*app.store, &current.head, Record::Active(Arc::new(old))).await;
     let renders = || {
         let metrics = app.metrics.exposition();
         let count = metrics.lines().find_map(|line| line.strip_prefix("handbill_render_duration_seconds_count "));

@@ -3,11 +3,12 @@
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record};
+use handbill_pages::ports::page_store::{Expected, PageStore, PutResult};
 use handbill_pages::ports::renderer::{ContentChecks, Purpose, RenderError, RenderOutcome, Renderer};
 use handbill_pages::service::RenderInPlace;
 use handbill_pages::values::content::Content;
 use handbill_pages::values::markdown::RENDERER_VERSION;
+use handbill_pages::values::record::{Lookup, Record};
 use serde_json::json;
 
 use crate::in_process::app::{Setup, TestApp};
@@ -109,7 +110,7 @@ async fn each_rendering_names_its_purpose() {
     assert!(calls[2].1 == Purpose::Preview, "{calls:?}");
     let Lookup::Active(stored) = app.stored(&page.slug).await else { panic!("it is there") };
     let mut old = Arc::unwrap_or_clone(stored);
-    old.head.renderer_version = RENDERER_VERSION - 1;
+    old.head.state.renderer_version = RENDERER_VERSION - 1;
     let (other, renderer) = start(Setup::unlimited());
     let inserted = other.store.put(Expected::Absent, Record::Active(Arc::new(old)), None).await.unwrap();
     assert_eq!(inserted, PutResult::Done);

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use handbill_pages::ports::page_store::{Expected, PageStore, Record};
+use handbill_pages::ports::page_store::{Expected, PageStore};
 use handbill_pages::values::edit_key::EditKey;
-use handbill_pages::values::page::PageHead;
+use handbill_pages::values::head::PageHead;
+use handbill_pages::values::record::Record;
 use handbill_pages::values::title::Title;
 use serde_json::{Value, json};
 

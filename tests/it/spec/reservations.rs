@@ -14,6 +14,7 @@ use handbill_pages::service::{
     ServiceError, ServiceParts, SharedStore,
 };
 use handbill_pages::values::client::Client;
+use handbill_pages::values::details::{DetailsInput, Patch};
 use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::quota::{Counted, Decision, Quota};
 use handbill_pages::values::slug::{Reservation, Reserved};
@@ -90,7 +91,11 @@ impl Fixture {
 }
 
 fn fields() -> PageFields {
-    PageFields { title: Some(Some("T".to_owned())), content: Some(Some("# H".into())), ..PageFields::default() }
+    PageFields {
+        details: DetailsInput { title: Patch::Set("T".to_owned()) },
+        content: Patch::Set("# H".into()),
+        ..PageFields::default()
+    }
 }
 
 fn with_key(key: &str) -> PageFields {
@@ -99,7 +104,7 @@ fn with_key(key: &str) -> PageFields {
 
 /// A raw post, whose title is in its text.
 fn untitled() -> PageFields {
-    PageFields { title: None, file_name: Some(String::new()), ..fields() }
+    PageFields { details: DetailsInput::default(), file_name: Some(String::new()), ..fields() }
 }
 
 #[tokio::test]

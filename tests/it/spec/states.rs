@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use handbill_pages::ports::page_store::Lookup;
+use handbill_pages::values::record::Lookup;
 use serde_json::json;
 
 use crate::in_process::app::TestApp;

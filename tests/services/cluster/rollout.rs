@@ -56,7 +56,7 @@ async fn replicas_from_before_and_after_an_expansion_work_together() {
     let after = publish(new.address).await;
     for page in [&before, &after] {
         // A later version writes to its new column.
-        let motto = format!("UPDATE {keyspace}.pages SET motto = 'kept' WHERE slug = ? IF state = 'active'");
+        let motto = format!("UPDATE {keyspace}.pages SET motto = 'kept' WHERE slug = ? IF EXISTS");
         session.query_unpaged(motto, (&page.slug,)).await.unwrap();
         for (replica, content) in [(old, "by the old"), (new.address, "by the new")] {
             rewrite(replica, page, content).await.expect_status(200);

@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use handbill_pages::ports::page_store::{ChangeListener, Expected, Lookup, PageStore, PutResult, Record, StoreError};
-use handbill_pages::values::page::{Page, PageHead};
+use handbill_pages::ports::page_store::{ChangeListener, Expected, PageStore, PutResult, StoreError};
+use handbill_pages::values::head::PageHead;
+use handbill_pages::values::page::Page;
+use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::slug::{SECRET_BYTES, Slug, SlugSecret};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,7 +163,7 @@ impl PageStore for FaultyStore {
             return Err(unknown());
         }
         let expected = match (self.fault, self.inner.lookup(next.slug()).await?) {
-            (Fault::UncheckedSwap, Lookup::Active(standing)) => Expected::Version(standing.head.version),
+            (Fault::UncheckedSwap, Lookup::Active(standing)) => Expected::page(&standing.head),
             _ => expected,
         };
         self.swap(expected, next, needed_by).await

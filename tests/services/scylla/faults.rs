@@ -66,8 +66,8 @@ impl Proxied {
         let torn = ResponseReaction::transform_frame(Arc::new(|frame: ResponseFrame| {
             let mut body = frame.body.to_vec();
             let packed = body.windows(ZSTD.len()).position(|bytes| bytes == ZSTD).unwrap();
-            // The last byte of the revision, which is before the length of the text.
-            body[packed - 5] -= 1;
+            // The last byte of the revision, before the length of the blob (4 bytes) and of the text (4 bytes).
+            body[packed - 9] -= 1;
             ResponseFrame { body: body.into(), ..frame }
         }));
         self.rules(Vec::new(), vec![ResponseRule(is_text, torn)]);

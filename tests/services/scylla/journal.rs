@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use handbill_pages::ports::page_store::{CreatesSwitch, Expected, Lookup, PageStore, PutResult, Record, StoreError};
+use handbill_pages::ports::page_store::{CreatesSwitch, Expected, PageStore, PutResult, StoreError};
 use handbill_pages::values::page::Page;
+use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::timestamp::UnixMillis;
 use handbill_store_scylla::ScyllaStore;
 use scylla_proxy::{Condition, RequestReaction, RequestRule, example_db_errors};
@@ -21,7 +22,7 @@ async fn inserted(store: &ScyllaStore) -> Arc<Page> {
 }
 
 async fn put(store: &ScyllaStore, page: &Page, next: Record) {
-    let swapped = store.put(Expected::Version(page.head.version), next, None).await;
+    let swapped = store.put(Expected::page(&page.head), next, None).await;
     assert_eq!(swapped.unwrap(), PutResult::Done);
 }
 
@@ -34,8 +35,8 @@ async fn an_act_that_was_refused_is_void_and_takes_back_no_other() {
         let page = inserted(&store).await;
         let tombstone = page.head.tombstone(UnixMillis::new(CREATED + 5));
         let deleting = (0..4).map(|_| {
-            let (store, version, next) = (Arc::clone(&store), page.head.version, Record::Deleted(tombstone.clone()));
-            tokio::spawn(async move { replace(&*store, version, next).await })
+            let (store, head, next) = (Arc::clone(&store), page.head.clone(), Record::Deleted(tombstone.clone()));
+            tokio::spawn(async move { replace(&*store, &head, next).await })
         });
         let done = join_all(deleting).await.into_iter().map(Result::unwrap);
         assert_eq!(done.filter(|done| *done == PutResult::Done).count(), 1);
@@ -58,7 +59,7 @@ async fn nothing_is_deleted_while_the_journal_cannot_be_written() {
     let refuse = RequestReaction::forge_with_error(example_db_errors::write_failure());
     proxied.rules(vec![RequestRule(rows, refuse)], Vec::new());
     let deleted = Record::Deleted(page.head.tombstone(UnixMillis::new(CREATED + 5)));
-    let refused = store.put(Expected::Version(page.head.version), deleted.clone(), None).await;
+    let refused = store.put(Expected::page(&page.head), deleted.clone(), None).await;
     assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
     proxied.be_honest();
     assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Active(Arc::clone(&page)));

@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use handbill_pages::ports::page_store::{Lookup, PageStore, PutResult};
+use handbill_pages::ports::page_store::{PageStore, PutResult};
 use handbill_pages::ports::random::Random;
+use handbill_pages::values::record::Lookup;
 use handbill_store_scylla::{Progress, ScyllaSettings, migrate};
 use tempfile::NamedTempFile;
 use tokio::sync::mpsc::unbounded_channel;

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record, StoreError};
-use handbill_pages::values::page::{Page, PageVersion};
+use handbill_pages::ports::page_store::{Expected, PageStore, PutResult, StoreError};
+use handbill_pages::values::head::PageHead;
+use handbill_pages::values::page::Page;
+use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::slug::Slug;
 use handbill_pages::values::timestamp::UnixMillis;
 use handbill_store_scylla::{Limits, ScyllaStore};
@@ -27,9 +29,9 @@ async fn inserted(store: &ScyllaStore, content: &str) -> Arc<Page> {
     page
 }
 
-fn setting(proxied: &Proxied, expected: PageVersion, next: Record) -> JoinHandle<Result<PutResult, StoreError>> {
-    let store = proxied.store.clone();
-    tokio::spawn(async move { store.put(Expected::Version(expected), next, None).await })
+fn setting(proxied: &Proxied, head: &PageHead, next: Record) -> JoinHandle<Result<PutResult, StoreError>> {
+    let (store, expected) = (proxied.store.clone(), Expected::page(head));
+    tokio::spawn(async move { store.put(expected, next, None).await })
 }
 
 /// Inserts, replaces and deletes a page, each after `lie`, and expects that each is done once.
@@ -41,13 +43,13 @@ async fn every_write_is_done_once(mut proxied: Proxied, lie: impl Fn(&mut Proxie
 
     let next = edited(&first, "next text");
     lie(&mut proxied, &next);
-    let swapped = replace(&*proxied.store, first.head.version, Record::Active(next.clone())).await;
+    let swapped = replace(&*proxied.store, &first.head, Record::Active(next.clone())).await;
     assert_eq!(swapped, PutResult::Done);
     assert_eq!(proxied.store.lookup(&first.head.slug).await.unwrap(), Lookup::Active(next.clone()));
 
     let tombstone = next.head.tombstone(UnixMillis::new(CREATED + 9));
     lie(&mut proxied, &next);
-    let swapped = replace(&*proxied.store, next.head.version, Record::Deleted(tombstone.clone())).await;
+    let swapped = replace(&*proxied.store, &next.head, Record::Deleted(tombstone.clone())).await;
     assert_eq!(swapped, PutResult::Done);
     assert_eq!(proxied.store.lookup(&first.head.slug).await.unwrap(), Lookup::Deleted(tombstone));
 }
@@ -106,13 +108,13 @@ async fn overtaken(others: u64) -> (Result<PutResult, StoreError>, PageVersion) 
     let first = inserted(&other, "first text").await;
     let ours = edited(&first, "our text");
     let mut looked = proxied.apply_the_next_write_in_secret(&first.head.slug);
-    let setting = setting(&proxied, first.head.version, Record::Active(ours.clone()));
+    let setting = setting(&proxied, &first.head, Record::Active(ours.clone()));
     looked.recv().await.unwrap();
 
     let mut page = ours;
     for round in 0..others {
         let next = edited(&page, &format!("another text {round}"));
-        let swapped = replace(&*other, page.head.version, Record::Active(next.clone())).await;
+        let swapped = replace(&*other, &page.head, Record::Active(next.clone())).await;
         assert_eq!(swapped, PutResult::Done, "ours was applied");
         page = next;
     }
@@ -139,10 +141,10 @@ async fn a_write_of_unknown_outcome_that_another_beat_is_stale() {
     let (mut proxied, other) = (proxied(PATIENT).await, store().await);
     let first = inserted(&other, "first text").await;
     let mut looked = proxied.swallow_the_next_write(&first.head.slug);
-    let setting = setting(&proxied, first.head.version, Record::Active(edited(&first, "our text")));
+    let setting = setting(&proxied, &first.head, Record::Active(edited(&first, "our text")));
     looked.recv().await.unwrap();
     let theirs = edited(&first, "their text");
-    replace(&*other, first.head.version, Record::Active(theirs.clone())).await;
+    replace(&*other, &first.head, Record::Active(theirs.clone())).await;
     proxied.be_honest();
     assert_eq!(setting.await.unwrap().unwrap(), PutResult::Refused);
     assert_eq!(other.lookup(&first.head.slug).await.unwrap(), Lookup::Active(theirs));
@@ -178,7 +180,7 @@ async fn an_insert_of_unknown_outcome_is_refused_if_it_was_there() {
 async fn often_edited(store: &ScyllaStore, mut page: Arc<Page>) -> Arc<Page> {
     for round in 0..12 {
         let next = edited(&page, &format!("another text {round}"));
-        let swapped = replace(store, page.head.version, Record::Active(next.clone())).await;
+        let swapped = replace(store, &page.head, Record::Active(next.clone())).await;
         assert_eq!(swapped, PutResult::Done);
         page = next;
     }
@@ -312,8 +314,8 @@ async fn three_hung_pages_cost_other_pages_nothing() {
     for round in 0..5 {
         assert_eq!(proxied.store.lookup(&present.head.slug).await.unwrap(), Lookup::Active(present.clone()));
         let next = edited(&present, &format!("round {round}"));
-        let version = present.head.version;
-        assert_eq!(replace(&*proxied.store, version, Record::Active(next.clone())).await, PutResult::Done);
+        let next_record = Record::Active(next.clone());
+        assert_eq!(replace(&*proxied.store, &present.head, next_record).await, PutResult::Done);
         present = next;
     }
     inserted(&proxied.store, "a page that is published meanwhile").await;

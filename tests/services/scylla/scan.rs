@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use handbill_pages::ports::page_scan::{PageScan, ScanLimit};
-use handbill_pages::ports::page_store::{PageStore, Record, StoreError};
+use handbill_pages::ports::page_store::{PageStore, StoreError};
+use handbill_pages::values::record::Record;
 use handbill_pages::values::slug::Slug;
 use handbill_store_scylla::{Limits, ScyllaStore};
 
@@ -27,10 +28,10 @@ async fn a_damaged_record_is_named_and_the_scan_goes_on() {
     let (store, session, keyspace) = fresh_store().await;
     let mut expected = filled(&store, 4).await;
     let names: Vec<_> = expected.keys().cloned().collect();
-    // A head that lacks a column, and a text that cannot be unpacked.
+    // A head that is none, and a text that cannot be unpacked.
     let damaged = &names[1..3];
-    for (name, damage) in damaged.iter().zip(["key_hash = 0x00", "text = 0x000000000000000101"]) {
-        let cql = format!("UPDATE {keyspace}.pages SET {damage} WHERE slug = ? IF state = 'active'");
+    for (name, damage) in damaged.iter().zip(["head = (1, '{}')", "text = (1, 0x01)"]) {
+        let cql = format!("UPDATE {keyspace}.pages SET {damage} WHERE slug = ? IF revision = 1");
         session.query_unpaged(cql, (name,)).await.unwrap();
         let found = store.lookup(&Slug::parse(name).unwrap()).await;
         assert!(matches!(found, Err(StoreError::Unreadable(_))), "{found:?}");

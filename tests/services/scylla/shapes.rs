@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use handbill_pages::ports::page_store::{PutResult, Record};
+use handbill_pages::ports::page_store::PutResult;
+use handbill_pages::values::record::Record;
 use handbill_pages::values::timestamp::UnixMillis;
 use scylla_proxy::{Reaction, RequestReaction, RequestRule, ResponseFrame, ResponseOpcode};
 
@@ -98,7 +99,7 @@ async fn a_verdict_is_found_in_scylladbs_answers_to_an_update() {
         ]);
         proxied.rules(vec![RequestRule(writes_of(&first.head.slug), answering(answer))], Vec::new());
         for next in [replaced.clone(), buried.clone()] {
-            assert_eq!(replace(&*proxied.store, first.head.version, next).await, swapped);
+            assert_eq!(replace(&*proxied.store, &first.head, next).await, swapped);
         }
     }
 }

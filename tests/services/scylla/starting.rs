@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use handbill_pages::ports::page_store::{Expected, PageStore, PutResult, Record, StoreError};
+use handbill_pages::ports::page_store::{Expected, PageStore, PutResult, StoreError};
 use handbill_pages::ports::random::Random;
+use handbill_pages::values::record::Record;
 use handbill_store_scylla::schema::{MIGRATIONS, Migration, Phase, SchemaState};
 use handbill_store_scylla::{
     ConnectError, Limits, LockTimes, MigrateError, Progress, ScyllaSettings, ScyllaStore, SettingsError, findings,

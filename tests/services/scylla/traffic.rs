@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use axum::Router;
 use bytes::Bytes;
-use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record, StoreError};
+use handbill_pages::ports::page_store::{Expected, PageStore, PutResult, StoreError};
+use handbill_pages::values::record::{Lookup, Record};
 use http::header::{ACCEPT, CONTENT_TYPE, ETAG, HOST, IF_NONE_MATCH};
 use http::{Method, Request, Response, StatusCode};
 use scylla_proxy::{
@@ -169,7 +170,7 @@ async fn what_cannot_be_answered_in_time_is_not_sent() {
 
     let mut traffic = Traffic::of(&mut proxied);
     let store = Arc::clone(&proxied.store);
-    let too_late = store.put(Expected::Version(page.head.version), edit(), Some(Instant::now())).await;
+    let too_late = store.put(Expected::page(&page.head), edit(), Some(Instant::now())).await;
     assert!(matches!(too_late, Err(StoreError::Unavailable(_))), "{too_late:?}");
     assert_eq!(traffic.take().requests, 0);
 
@@ -177,7 +178,7 @@ async fn what_cannot_be_answered_in_time_is_not_sent() {
     proxied.rules(vec![silence], Vec::new());
     let began = Instant::now();
     let needed_by = Some(began + Duration::from_secs(1));
-    let unanswered = store.put(Expected::Version(page.head.version), edit(), needed_by).await;
+    let unanswered = store.put(Expected::page(&page.head), edit(), needed_by).await;
     assert!(matches!(unanswered, Err(StoreError::Unavailable(_))), "{unanswered:?}");
     assert!(began.elapsed() < PATIENT.attempt, "the store's own limits are longer: {:?}", began.elapsed());
     proxied.rules(Vec::new(), Vec::new());

@@ -10,8 +10,9 @@
 use async_trait::async_trait;
 use thiserror::Error;
 
-use super::page_store::{Cause, Record, StoreError};
+use super::page_store::{Cause, StoreError};
 use crate::values::hex;
+use crate::values::record::Record;
 
 #[async_trait]
 pub trait PageScan: Send + Sync {

@@ -5,7 +5,7 @@
 //! * After `Ok`, an operation is durable, and every later lookup at any replica sees its effect or something newer.
 //! * The store alone decides who gets a slug, and an inserted slug is never free again: a deleted page leaves a
 //!   tombstone.
-//! * A page with a head that is [hidden](PageHead::hidden) is stored like any other and looked up as [`Lookup::Hidden`].
+//! * A write sets the whole record. What this version does not know of a head is stored as it came.
 //! * A caller that stops waiting breaks nothing. Its operation is then done completely or not at all.
 //!
 //! `needed_by` is when a write's caller needs the answer, so that a store can say in time whether anything changed.
@@ -18,9 +18,8 @@ use async_trait::async_trait;
 use thiserror::Error;
 use tokio::time::Instant;
 
-use crate::values::archive::Stored;
-use crate::values::journal::{Act, Line};
-use crate::values::page::{Page, PageHead, PageState, PageVersion, Tombstone};
+use crate::values::head::{Head, PageHead, PageVersion};
+use crate::values::record::{Lookup, Record};
 use crate::values::slug::{Slug, SlugSecret};
 use crate::values::timestamp::UnixMillis;
 
@@ -68,21 +67,22 @@ pub trait CreatesSwitch: Send + Sync {
 pub enum Expected {
     /// The slug was never used.
     Absent,
-    /// A page, hidden or not, of this version.
-    Version(PageVersion),
-    /// A page in this state: an import may meet two records of one version.
-    State(PageState),
+    /// A page, hidden or not, of this version that was last written at this time. A version alone names no state: an import may
+    /// bring another of the same version.
+    State(PageVersion, UnixMillis),
     /// A record that [cannot be read](StoreError::Unreadable). A store that can repair the record from its copies refuses.
     Unreadable,
 }
 
 impl Expected {
-    pub fn is_met_by(self, state: PageState) -> bool {
-        match self {
-            Self::Version(version) => version == state.version,
-            Self::State(expected) => expected == state,
-            Self::Absent | Self::Unreadable => false,
-        }
+    /// Exactly the page with this head.
+    pub fn page<S>(head: &Head<S>) -> Self {
+        Self::State(head.version, head.changed_at)
+    }
+
+    /// Exactly what was found under a slug that is not deleted.
+    pub fn found(found: Option<&Head>) -> Self {
+        found.map_or(Self::Absent, Self::page)
     }
 }
 
@@ -99,136 +99,6 @@ pub trait ChangeListener: Send + Sync {
     /// under `slugs`. Nothing that was read before that is kept later. Changes of one page must not overlap: the end of the
     /// second would end the first.
     fn change<'a>(&'a self, slugs: &[&Slug]) -> Box<dyn Send + 'a>;
-}
-
-/// Bytes of a record besides its text.
-const RECORD_BYTES: usize = 200;
-
-/// What a used slug has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Record {
-    Active(Arc<Page>),
-    Deleted(Tombstone),
-}
-
-impl Record {
-    pub fn slug(&self) -> &Slug {
-        match self {
-            Self::Active(page) => &page.head.slug,
-            Self::Deleted(tombstone) => &tombstone.slug,
-        }
-    }
-
-    /// When its last change was made.
-    pub fn changed_at(&self) -> UnixMillis {
-        match self {
-            Self::Active(page) => page.head.updated_at,
-            Self::Deleted(tombstone) => tombstone.deleted_at,
-        }
-    }
-
-    /// The line that the journal must have before this record is stored; `None` if that is no act. `was_hidden` says
-    /// whether it takes the place of a hidden page.
-    pub fn journal_line(&self, was_hidden: bool) -> Option<Line> {
-        match self {
-            Self::Active(page) if was_hidden || page.head.hidden.is_some() => Some(Line::of_head(&page.head)),
-            Self::Active(_) => None,
-            Self::Deleted(tombstone) => Some(Line::of_tombstone(tombstone)),
-        }
-    }
-
-    /// In memory, about.
-    pub fn bytes(&self) -> usize {
-        match self {
-            Self::Active(page) => RECORD_BYTES + page.text.content.as_str().len() + page.text.html.len(),
-            Self::Deleted(_) => RECORD_BYTES,
-        }
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Lookup<T = Arc<Page>> {
-    Active(T),
-    /// Operators have hidden the page: to everybody else it is deleted.
-    Hidden(T),
-    Deleted(Tombstone),
-    Absent,
-}
-
-impl<T> Lookup<T> {
-    pub fn map<U>(self, shown: impl FnOnce(T) -> U) -> Lookup<U> {
-        match self {
-            Self::Active(page) => Lookup::Active(shown(page)),
-            Self::Hidden(page) => Lookup::Hidden(shown(page)),
-            Self::Deleted(tombstone) => Lookup::Deleted(tombstone),
-            Self::Absent => Lookup::Absent,
-        }
-    }
-
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Active(_) => "active",
-            Self::Hidden(_) => "hidden",
-            Self::Deleted(_) => "deleted",
-            Self::Absent => "absent",
-        }
-    }
-}
-
-impl Lookup {
-    pub fn head(&self) -> Option<&PageHead> {
-        match self {
-            Self::Active(page) | Self::Hidden(page) => Some(&page.head),
-            Self::Deleted(_) | Self::Absent => None,
-        }
-    }
-
-    /// The condition of a write that must find exactly this page, or none.
-    pub fn expected(&self) -> Expected {
-        self.head().map_or(Expected::Absent, |head| Expected::State(head.state()))
-    }
-
-    /// The record that repeats `act` of the journal on a restored store; `None` if the page is in a later state.
-    pub fn replayed(&self, act: Act) -> Option<Record> {
-        match (act.on(self.into())?, self) {
-            (Act::Delete(tombstone), found) => {
-                let created_at = found.head().map_or(tombstone.created_at, |head| head.created_at);
-                Some(Record::Deleted(Tombstone { created_at, ..tombstone }))
-            }
-            (Act::SetHidden { at, hidden, .. }, Self::Active(page) | Self::Hidden(page)) => {
-                let head = page.head.restored_with_hidden(hidden, at);
-                Some(Record::Active(Arc::new(Page { head, text: page.text.clone() })))
-            }
-            (Act::SetHidden { .. }, Self::Deleted(_) | Self::Absent) => None,
-        }
-    }
-}
-
-impl From<&Lookup> for Stored {
-    fn from(found: &Lookup) -> Self {
-        match found {
-            Lookup::Active(page) => Self::Active(page.head.state()),
-            Lookup::Hidden(page) => Self::Hidden(page.head.state()),
-            Lookup::Deleted(_) => Self::Deleted,
-            Lookup::Absent => Self::Absent,
-        }
-    }
-}
-
-impl From<Record> for Lookup {
-    fn from(record: Record) -> Self {
-        match record {
-            Record::Active(page) if page.head.hidden.is_some() => Self::Hidden(page),
-            Record::Active(page) => Self::Active(page),
-            Record::Deleted(tombstone) => Self::Deleted(tombstone),
-        }
-    }
-}
-
-impl From<PageHead> for Lookup<PageHead> {
-    fn from(head: PageHead) -> Self {
-        if head.hidden.is_some() { Self::Hidden(head) } else { Self::Active(head) }
-    }
 }
 
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -258,26 +128,3 @@ impl StoreError {
 #[derive(Debug, Error)]
 #[error("the database has not been reached yet")]
 pub struct NotReachedError;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::values::content::Content;
-    use crate::values::edit_key::EditKeyHash;
-    use crate::values::markdown::render;
-    use crate::values::title::Title;
-
-    #[test]
-    fn a_repeated_deletion_keeps_when_its_page_was_created() {
-        let [created, deleted] = [10, 30].map(UnixMillis::new);
-        let slug = Slug::parse("a-page-22222222").unwrap();
-        let title = Title::parse("A page").unwrap();
-        let head = PageHead::first(slug.clone(), title, EditKeyHash::from_bytes([0; 32]), created);
-        let found = Lookup::Active(Arc::new(Page::new(head, Content::parse("text").unwrap(), render("text"))));
-        let version = PageVersion::new(2);
-        let line = Tombstone { slug, version, created_at: deleted, deleted_at: deleted, takedown: None };
-        let expected = Tombstone { created_at: created, ..line.clone() };
-        assert_eq!(found.replayed(Act::Delete(line.clone())), Some(Record::Deleted(expected)));
-        assert_eq!(Lookup::Absent.replayed(Act::Delete(line.clone())), Some(Record::Deleted(line)));
-    }
-}

@@ -6,17 +6,20 @@ use futures_util::future::OptionFuture;
 use tokio::time::Instant;
 
 use super::error::{BodyError, ServiceError};
-use super::request::{Body, NewPage, NewTitle, PageFields, check_text};
+use super::request::{Body, NewPage, PageFields, check_text};
 use super::time_limits::{StoreBudget, deadline, until};
 use super::{Limited, PageService};
-use crate::ports::page_store::{Expected, Lookup, PutResult, Record};
+use crate::ports::page_store::{Expected, PutResult};
 use crate::ports::random::index_below;
 use crate::ports::rate_limiter::LimitKind;
 use crate::ports::renderer::{ContentChecks, Purpose};
 use crate::values::client::Client;
+use crate::values::details::Details;
 use crate::values::edit_key::EditKey;
+use crate::values::head::PageHead;
 use crate::values::markdown::Rendered;
-use crate::values::page::{Page, PageHead};
+use crate::values::page::Page;
+use crate::values::record::{Lookup, Record};
 use crate::values::slug::{Reservation, Reserved, Slug, SlugSecret, SlugSuffix};
 use crate::values::title::{Title, TitleError};
 
@@ -59,7 +62,7 @@ impl PageService {
     pub async fn preview(&self, client: Client, body: Body<PageFields>) -> Limited<Preview> {
         let show = async |new: NewPage| {
             let rendered = self.render(&new.content, Purpose::Preview, ContentChecks::default()).await?.rendered;
-            let title = new.title.or_heading(rendered.first_heading.as_deref()).ok();
+            let title = new.title_or(rendered.first_heading.as_deref()).ok();
             Ok(Preview { title, rendered })
         };
         match body.and_then(PageFields::check_new) {
@@ -70,7 +73,7 @@ impl PageService {
 
     /// The slug of `new`, if that needs neither the text nor the store.
     fn early_slug(&self, new: &NewPage, key: &EditKey) -> Option<Slug> {
-        let NewTitle::Given(title) = &new.title else { return None };
+        let title = new.details.title.as_ref()?;
         let secret = if new.edit_key.is_some() { Some(self.slug_secret.get()?) } else { None };
         Some(self.slug(secret, title, key, 0))
     }
@@ -78,20 +81,21 @@ impl PageService {
     /// Renders the text while the slug is reserved, then checks, then stores the page.
     async fn publish(
         &self,
-        NewPage { title, content, edit_key: clients_key }: NewPage,
+        new: NewPage,
         edit_key: EditKey,
         slug: Option<Slug>,
         reserved: Reserved,
         deadline: Instant,
     ) -> Result<Created, ServiceError> {
         let reserving = OptionFuture::from(slug.as_ref().map(|slug| self.reserve(slug, &edit_key, reserved)));
-        let (made, early) = tokio::join!(self.rendered(&content, clients_key.as_ref()), reserving);
+        let (made, early) = tokio::join!(self.rendered(&new.content, new.edit_key.as_ref()), reserving);
         let made = made?;
-        let title = title.or_heading(made.rendered.first_heading.as_deref()).map_err(|error| match error {
+        let title = new.title_or(made.rendered.first_heading.as_deref()).map_err(|error| match error {
             TitleError::Empty => BodyError::NoTitle,
             error => BodyError::FoundTitle(error),
         })?;
         self.parts.policy.check_pause()?;
+        let NewPage { details, content, edit_key: clients_key, file_name: _ } = new;
         let secret = if clients_key.is_some() {
             check_text(&edit_key, "title", title.as_str())?;
             let secret = self.slug_secret.get_or_try_init(|| self.parts.store.slug_secret());
@@ -109,7 +113,8 @@ impl PageService {
         if reserved == Reserved::ByAnother && secret.is_none() {
             slug = self.slug(None, &title, &edit_key, 0);
         }
-        let head = PageHead::first(slug, title.clone(), edit_key.hash(), self.parts.clock.now());
+        let details = Details { title: Some(title.clone()), ..details };
+        let head = PageHead::first(slug, details, edit_key.hash(), self.parts.clock.now());
         let page = Page::new(head, content, made.rendered);
         let page = self.insert(page, &title, &edit_key, secret, deadline).await?;
         Ok(Created { page, edit_key })
@@ -145,9 +150,10 @@ impl PageService {
             }
             if secret.is_some() {
                 match store_budget.wait(self.parts.store.lookup(&candidate.head.slug)).await? {
-                    Lookup::Active(page) if !page.head.key_hash.matches(key) => {}
+                    Lookup::Active(page) if !page.head.state.key_hash.matches(key) => {}
                     Lookup::Active(page)
-                        if page.head.title == candidate.head.title && page.text.content == candidate.text.content =>
+                        if page.head.state.details == candidate.head.state.details
+                            && page.text.content == candidate.text.content =>
                     {
                         return Ok(page);
                     }

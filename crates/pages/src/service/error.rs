@@ -6,6 +6,7 @@ use crate::ports::page_store::StoreError;
 use crate::ports::rate_limiter::LimitKind;
 use crate::ports::renderer::RenderError;
 use crate::values::content::ContentError;
+use crate::values::details::FieldError;
 use crate::values::edit_key::NotANewKey;
 use crate::values::quota::Decision;
 use crate::values::text_edits::TextEditError;
@@ -87,14 +88,10 @@ pub enum BodyError {
     Malformed(String),
     #[error("the edit key is not a string")]
     KeyType,
-    #[error("the field {0} is missing")]
-    Missing(&'static str),
-    #[error("the field {0} is null")]
-    Null(&'static str),
+    #[error("the field {} is not valid", .0.field)]
+    Field(FieldError),
     #[error("there is no title")]
     NoTitle,
-    #[error(transparent)]
-    Title(TitleError),
     /// The title from the text's heading or the file's name.
     #[error("the title that was found cannot be one: {0}")]
     FoundTitle(TitleError),
@@ -113,6 +110,12 @@ pub enum BodyError {
     /// The named field would publish the request's key.
     #[error("the {0} contains the page's edit key")]
     HoldsKey(&'static str),
+}
+
+impl From<FieldError> for BodyError {
+    fn from(error: FieldError) -> Self {
+        Self::Field(error)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

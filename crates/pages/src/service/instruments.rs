@@ -16,12 +16,13 @@ use tracing::{Span, info_span};
 use super::shared_reads::SharedReads;
 use crate::log_throttle::LogThrottle;
 use crate::ports::clock::SharedClock;
-use crate::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record, StoreError};
+use crate::ports::page_store::{Expected, PageStore, PutResult, StoreError};
 use crate::ports::rate_limiter::{Attempt, RateLimiter};
 use crate::ports::renderer::{ContentChecks, Purpose, RenderError, RenderOutcome, Renderer};
 use crate::values::content::Content;
-use crate::values::page::PageHead;
+use crate::values::head::PageHead;
 use crate::values::quota::Decision;
+use crate::values::record::{Lookup, Record};
 use crate::values::slug::{Reservation, Reserved, Slug, SlugSecret};
 
 /// Spans that are exported and never logged.
@@ -247,7 +248,7 @@ impl SharedStore {
     ) -> Result<PutResult, StoreError> {
         let (operation, refused) = match expected {
             Expected::Absent => ("insert_if_absent", "slug_taken"),
-            Expected::Version(_) | Expected::State(_) => ("compare_and_set", "stale"),
+            Expected::State(..) => ("compare_and_set", "stale"),
             Expected::Unreadable => ("delete_unreadable", "stale"),
         };
         let name = |answer: &PutResult| if *answer == PutResult::Done { "done" } else { refused };

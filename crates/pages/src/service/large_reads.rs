@@ -73,9 +73,10 @@ mod tests {
 
     use super::*;
     use crate::values::content::Content;
+    use crate::values::details::Details;
     use crate::values::edit_key::EditKey;
+    use crate::values::head::PageHead;
     use crate::values::markdown::Rendered;
-    use crate::values::page::PageHead;
     use crate::values::slug::Slug;
     use crate::values::timestamp::UnixMillis;
     use crate::values::title::Title;
@@ -84,7 +85,7 @@ mod tests {
 
     fn page(html_bytes: usize) -> Page {
         let (slug, title) = (Slug::parse("a-page-22222222").unwrap(), Title::parse("A page").unwrap());
-        let head = PageHead::first(slug, title, EditKey::random(|_| 0).hash(), UnixMillis::new(1));
+        let head = PageHead::first(slug, Details::with_title(title), EditKey::random(|_| 0).hash(), UnixMillis::new(1));
         let rendered = Rendered { html: "a".repeat(html_bytes), renderer_version: 1, ..Rendered::default() };
         Page::new(head, Content::parse("a".to_owned()).unwrap(), rendered)
     }

@@ -41,15 +41,16 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 use crate::ports::clock::SharedClock;
-use crate::ports::page_store::Lookup;
 use crate::ports::random::Random;
 use crate::ports::rate_limiter::{Attempt, LimitKind, Quotas, RateLimiter};
 use crate::ports::renderer::{ContentChecks, Purpose, RenderError, RenderOutcome, Renderer};
 use crate::values::client::Client;
 use crate::values::client::{SharedNetwork, windows};
 use crate::values::content::Content;
-use crate::values::page::{Page, PageHead};
+use crate::values::head::PageHead;
+use crate::values::page::Page;
 use crate::values::quota::Decision;
+use crate::values::record::Lookup;
 use crate::values::slug::{Reservation, Reserved, Slug, SlugSecret};
 
 pub use create::{Created, Preview};
@@ -58,7 +59,7 @@ pub use instruments::{
     CALL, CallLabels, CallMetrics, DecisionLabels, Durations, SharedStore, TRACES, durations, seconds,
 };
 use large_reads::ReadBudget;
-pub use moderation::{ActOutcome, Found, Moderation};
+pub use moderation::{ActOutcome, Moderation, UnreadablePage};
 pub use oauth::{TokenClient, TokenForm};
 pub use page_cache::{CachedPage, FormNumber, PageCache, PageCacheMetrics, PageRead};
 pub use policy::PublishingPolicy;
@@ -168,7 +169,7 @@ impl PageService {
 fn active<T>(found: Lookup<T>) -> Result<T, ServiceError> {
     match found {
         Lookup::Active(page) => Ok(page),
-        Lookup::Hidden(_) | Lookup::Deleted(_) => Err(ServiceError::Gone),
+        Lookup::Hidden(..) | Lookup::Deleted(_) => Err(ServiceError::Gone),
         Lookup::Absent => Err(ServiceError::NotFound),
     }
 }

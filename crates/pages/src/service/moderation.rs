@@ -6,9 +6,11 @@ use super::SharedStore;
 use super::error::ServiceError;
 use super::time_limits::{StoreBudget, back_off, deadline, until};
 use crate::ports::clock::SharedClock;
-use crate::ports::page_store::{Expected, Lookup, PutResult, Record, StoreError};
+use crate::ports::page_store::{Expected, PutResult, StoreError};
 use crate::ports::random::Random;
-use crate::values::page::{Page, PageHead, Tombstone};
+use crate::values::head::{PageHead, PageVersion, Tombstone};
+use crate::values::page::Page;
+use crate::values::record::{Lookup, Record};
 use crate::values::slug::Slug;
 use crate::values::takedown::Takedown;
 use crate::values::timestamp::UnixMillis;
@@ -20,14 +22,14 @@ pub struct Moderation {
     random: Random,
 }
 
+/// Why a record cannot be read, with its head if only the text is damaged.
 #[derive(Clone, Debug)]
-pub enum Found {
-    Page(Arc<Page>),
-    Deleted(Tombstone),
-    Absent,
-    /// The head is there if only the text cannot be read.
-    Unreadable(Option<Box<PageHead>>, Arc<StoreError>),
+pub struct UnreadablePage {
+    pub head: Option<Box<PageHead>>,
+    pub reason: Arc<StoreError>,
 }
+
+type Found = Result<Lookup, UnreadablePage>;
 
 #[derive(Clone, Debug)]
 pub enum ActOutcome {
@@ -46,47 +48,62 @@ enum Change<'a> {
     SetHidden(Option<&'a Takedown>),
 }
 
+enum Next {
+    Write(Expected, Record),
+    Nothing(ActOutcome),
+}
+
 impl Change<'_> {
-    /// The condition and the record of the write, or the outcome if nothing is to be written.
-    fn next(self, slug: &Slug, found: Found, now: UnixMillis) -> Result<(Expected, Record), ActOutcome> {
+    fn next(self, slug: &Slug, found: Found, now: UnixMillis) -> Next {
         match (self, found) {
-            (_, Found::Absent) => Err(ActOutcome::NotFound),
-            (_, Found::Deleted(tombstone)) => Err(ActOutcome::Already(Record::Deleted(tombstone))),
-            (Self::SetHidden(_), Found::Unreadable(_, reason)) => Err(ActOutcome::Unreadable(reason)),
-            (Self::SetHidden(hiding), Found::Page(page)) if page.head.hidden.is_some() == hiding.is_some() => {
-                Err(ActOutcome::Already(Record::Active(page)))
+            (_, Ok(Lookup::Absent)) => Next::Nothing(ActOutcome::NotFound),
+            (_, Ok(Lookup::Deleted(tombstone))) => Next::Nothing(ActOutcome::Already(Record::Deleted(tombstone))),
+            (Self::TakeDown(takedown), Ok(Lookup::Active(page) | Lookup::Hidden(page, _))) => {
+                take_down(&page.head, takedown, now)
             }
-            (Self::SetHidden(hiding), Found::Page(page)) => {
-                let head = page.head.with_hidden(hiding.cloned(), now);
-                let next = Page { head, text: page.text.clone() };
-                Ok((Expected::Version(page.head.version), Record::Active(Arc::new(next))))
+            (Self::SetHidden(None), Ok(Lookup::Active(page))) => {
+                Next::Nothing(ActOutcome::Already(Record::Active(page)))
             }
-            (Self::TakeDown(takedown), Found::Page(page)) => Ok(taken_down(&page.head, takedown, now)),
-            (Self::TakeDown(takedown), Found::Unreadable(Some(head), _)) => Ok(taken_down(&head, takedown, now)),
-            (Self::TakeDown(takedown), Found::Unreadable(None, _)) => {
-                let tombstone = Tombstone::of_unreadable(slug.clone(), takedown.clone(), now);
-                Ok((Expected::Unreadable, Record::Deleted(tombstone)))
+            (Self::SetHidden(Some(_)), Ok(Lookup::Hidden(page, takedown))) => {
+                Next::Nothing(ActOutcome::Already(Record::Hidden(page, takedown)))
+            }
+            (Self::SetHidden(Some(takedown)), Ok(Lookup::Active(page))) => {
+                Next::Write(Expected::page(&page.head), Record::Hidden(changed(&page, now), takedown.clone()))
+            }
+            (Self::SetHidden(None), Ok(Lookup::Hidden(page, _))) => {
+                Next::Write(Expected::page(&page.head), Record::Active(changed(&page, now)))
+            }
+            (Self::SetHidden(_), Err(UnreadablePage { reason, .. })) => Next::Nothing(ActOutcome::Unreadable(reason)),
+            (Self::TakeDown(takedown), Err(UnreadablePage { head: Some(head), .. })) => take_down(&head, takedown, now),
+            (Self::TakeDown(takedown), Err(UnreadablePage { head: None, .. })) => {
+                let takedown = Some(takedown.clone());
+                let tombstone = Tombstone::alone(slug.clone(), PageVersion::FIRST, now, takedown);
+                Next::Write(Expected::Unreadable, Record::Deleted(tombstone))
             }
         }
     }
 }
 
-fn taken_down(head: &PageHead, takedown: &Takedown, now: UnixMillis) -> (Expected, Record) {
-    (Expected::Version(head.version), Record::Deleted(head.taken_down(takedown.clone(), now)))
+/// `page`, hidden or shown: readers hold the same state of it.
+fn changed(page: &Page, now: UnixMillis) -> Arc<Page> {
+    Arc::new(Page { head: page.head.clone().changed(now), text: page.text.clone() })
 }
 
-/// The outcome of a write of `record` that the store did not confirm, after a look at the page; `None` if unknown.
-fn settled(record: Record, found: Found) -> Option<ActOutcome> {
-    match (record, found) {
-        (Record::Deleted(ours), Found::Deleted(tombstone)) => {
-            let is_ours = tombstone.takedown == ours.takedown;
-            let record = Record::Deleted(tombstone);
-            Some(if is_ours { ActOutcome::Done(record) } else { ActOutcome::Already(record) })
-        }
-        (Record::Active(ours), Found::Page(page)) if page.head == ours.head => {
-            Some(ActOutcome::Done(Record::Active(ours)))
-        }
-        _ => None,
+fn take_down(head: &PageHead, takedown: &Takedown, now: UnixMillis) -> Next {
+    Next::Write(Expected::page(head), Record::Deleted(head.taken_down(takedown.clone(), now)))
+}
+
+/// The outcome of a write of `ours` that the store did not confirm, after a look at the page; `None` if unknown.
+fn settled(ours: Record, found: Found) -> Option<ActOutcome> {
+    let found = found.ok()?.record()?;
+    let is_done = match (&ours, &found) {
+        (Record::Deleted(ours), Record::Deleted(tombstone)) => ours.state == tombstone.state,
+        _ => ours.head() == found.head(),
+    };
+    match found {
+        _ if is_done => Some(ActOutcome::Done(ours)),
+        Record::Deleted(_) => Some(ActOutcome::Already(found)),
+        Record::Active(_) | Record::Hidden(..) => None,
     }
 }
 
@@ -112,8 +129,8 @@ impl Moderation {
                 let mut store_budget = StoreBudget::new(deadline);
                 let found = self.found(slug, &mut store_budget).await?;
                 let (expected, record) = match change.next(slug, found, self.clock.now()) {
-                    Ok(next) => next,
-                    Err(outcome) => return Ok(outcome),
+                    Next::Write(expected, record) => (expected, record),
+                    Next::Nothing(outcome) => return Ok(outcome),
                 };
                 let swapped = self.store.put(expected, record.clone(), Some(store_budget.needed_by()));
                 match store_budget.wait(swapped).await {
@@ -133,9 +150,7 @@ impl Moderation {
 
     async fn found(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<Found, ServiceError> {
         match store_budget.wait(self.store.lookup(slug)).await {
-            Ok(Lookup::Active(page) | Lookup::Hidden(page)) => Ok(Found::Page(page)),
-            Ok(Lookup::Deleted(tombstone)) => Ok(Found::Deleted(tombstone)),
-            Ok(Lookup::Absent) => Ok(Found::Absent),
+            Ok(found) => Ok(Ok(found)),
             Err(ServiceError::Store(error @ StoreError::Unreadable(_))) => {
                 self.unreadable(slug, error, store_budget).await
             }
@@ -150,16 +165,16 @@ impl Moderation {
         store_budget: &mut StoreBudget,
     ) -> Result<Found, ServiceError> {
         let head = match store_budget.wait(self.store.head(slug)).await {
-            Ok(Lookup::Active(head) | Lookup::Hidden(head)) => Some(Box::new(head)),
-            Ok(Lookup::Deleted(tombstone)) => return Ok(Found::Deleted(tombstone)),
-            Ok(Lookup::Absent) => return Ok(Found::Absent),
+            Ok(Lookup::Active(head) | Lookup::Hidden(head, _)) => Some(Box::new(head)),
+            Ok(Lookup::Deleted(tombstone)) => return Ok(Ok(Lookup::Deleted(tombstone))),
+            Ok(Lookup::Absent) => return Ok(Ok(Lookup::Absent)),
             Err(ServiceError::Store(StoreError::Unreadable(_))) => None,
             Err(error) => return Err(error),
         };
-        Ok(Found::Unreadable(head, Arc::new(error)))
+        Ok(Err(UnreadablePage { head, reason: Arc::new(error) }))
     }
 
-    pub async fn inspect(&self, slug: &Slug) -> Result<Found, ServiceError> {
+    pub async fn inspect(&self, slug: &Slug) -> Result<Result<Lookup, UnreadablePage>, ServiceError> {
         let deadline = deadline();
         until(deadline, self.found(slug, &mut StoreBudget::new(deadline))).await
     }

@@ -6,10 +6,10 @@ use super::error::{FormError, ServiceError, TokenError};
 use super::request::Credential;
 use super::time_limits::{StoreBudget, deadline, until};
 use super::{Limited, PageService};
-use crate::ports::page_store::Lookup;
 use crate::ports::rate_limiter::LimitKind;
 use crate::values::client::Client;
 use crate::values::edit_key::EditKey;
+use crate::values::record::Lookup;
 use crate::values::slug::Slug;
 
 /// RFC 6749 §4.4.
@@ -73,6 +73,6 @@ impl PageService {
         let Lookup::Active(head) = StoreBudget::new(deadline).wait(self.parts.store.head(&slug)).await? else {
             return Err(TokenError::WrongClient.into());
         };
-        Ok(client.secret.open(head.key_hash).map_err(|_| TokenError::WrongClient)?.clone())
+        Ok(client.secret.open(head.state.key_hash).map_err(|_| TokenError::WrongClient)?.clone())
     }
 }

@@ -22,7 +22,8 @@ use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use super::large_reads::ReadPermit;
 use crate::ports::page_store::{ChangeListener, PageStore};
-use crate::values::page::{Page, PageState, PageText};
+use crate::values::head::PageState;
+use crate::values::page::{Page, PageText};
 use crate::values::slug::Slug;
 
 /// A shard has its own lock, and an entry must fit into it.
@@ -160,7 +161,7 @@ impl PageCache {
         let PageRead { page, slot, keep_page, .. } = page;
         let slug = &page.head.slug;
         let state = page.head.state();
-        let renderer_version = page.head.renderer_version;
+        let renderer_version = page.head.state.renderer_version;
         let mut forms = vec![(form, Some(bytes))];
         let is_same = |cached: &CachedPage| cached.state == state && cached.renderer_version == renderer_version;
         let slot = slot.or_else(|| {
@@ -267,7 +268,7 @@ impl CachedPage {
 
 fn held_bytes(page: &Page) -> usize {
     let PageText { content, html, code_blocks, .. } = &page.text;
-    let origins = page.head.link_origins.iter().map(String::len).sum::<usize>();
+    let origins = page.head.state.links.iter().map(String::len).sum::<usize>();
     PAGE_BYTES + content.as_str().len() + html.len() + size_of_val(&code_blocks[..]) + origins
 }
 
@@ -277,9 +278,10 @@ mod tests {
 
     use super::*;
     use crate::values::content::Content;
+    use crate::values::details::Details;
     use crate::values::edit_key::EditKey;
+    use crate::values::head::{PageHead, PageVersion};
     use crate::values::markdown::Rendered;
-    use crate::values::page::{PageHead, PageVersion};
     use crate::values::slug::SlugSuffix;
     use crate::values::timestamp::UnixMillis;
     use crate::values::title::Title;
@@ -295,7 +297,7 @@ mod tests {
         });
         let title = Title::parse("A page").unwrap();
         let slug = Slug::derive(&title, suffix);
-        let head = PageHead::first(slug, title, EditKey::random(|_| 0).hash(), UnixMillis::new(1));
+        let head = PageHead::first(slug, Details::with_title(title), EditKey::random(|_| 0).hash(), UnixMillis::new(1));
         let head = PageHead { version: PageVersion::new(version), ..head };
         let rendered = Rendered { html: "<p>a</p>".to_owned(), renderer_version: 1, ..Rendered::default() };
         Page::new(head, Content::parse("a".repeat(1000)).unwrap(), rendered)
@@ -413,7 +415,7 @@ mod tests {
         let changed = cache.insert(read(&cache, &page(1, 2)), false, 3, Bytes::new());
         assert_eq!(form(&changed, 0), None);
         let mut renewed = page(1, 2);
-        renewed.head.renderer_version += 1;
+        renewed.head.state.renderer_version += 1;
         assert_eq!(form(&keep(&cache, &renewed, 1), 3), None);
     }
 

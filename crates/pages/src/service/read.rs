@@ -11,39 +11,25 @@ use super::large_reads::ReadPermit;
 use super::page_cache::{CacheSlot, CachedPage, PageCache, PageRead};
 use super::time_limits::{StoreBudget, deadline, until};
 use crate::ports::renderer::{ContentChecks, Purpose, RenderOutcome};
+use crate::values::head::PageHead;
 use crate::values::markdown::RENDERER_VERSION;
-use crate::values::page::{Page, PageHead};
+use crate::values::page::Page;
 use crate::values::slug::Slug;
 
 /// A page that can be read, as far as the store was asked.
 pub struct FoundPage<'a> {
     pub cached: Option<Arc<CachedPage>>,
-    record: FoundRecord,
+    head: PageHead,
+    /// `None` if only the head was read.
+    page: Option<Arc<Page>>,
     slot: Option<CacheSlot<'a>>,
     store_budget: StoreBudget,
-}
-
-enum FoundRecord {
-    Head(PageHead),
-    Page(Arc<Page>),
 }
 
 impl FoundPage<'_> {
     /// If only that was read. A page that must be rendered again may have other links than its head says.
     pub fn head(&self) -> Option<&PageHead> {
-        match &self.record {
-            FoundRecord::Head(head) if is_current(head) => Some(head),
-            FoundRecord::Head(_) | FoundRecord::Page(_) => None,
-        }
-    }
-}
-
-impl FoundRecord {
-    fn head(&self) -> &PageHead {
-        match self {
-            Self::Head(head) => head,
-            Self::Page(page) => &page.head,
-        }
+        Some(&self.head).filter(|head| self.page.is_none() && is_current(head))
     }
 }
 
@@ -58,16 +44,17 @@ impl PageService {
         let deadline = deadline();
         let (cached, slot) = self.parts.pages.entry_or_slot(slug);
         let mut store_budget = StoreBudget::new(deadline);
-        let record = until(deadline, async {
+        let found = until(deadline, async {
             Ok(if !self.parts.pages.is_coherent && (is_held || cached.is_some()) {
-                FoundRecord::Head(self.existing_head(slug, &mut store_budget).await?)
+                (self.existing_head(slug, &mut store_budget).await?, None)
             } else {
-                FoundRecord::Page(self.existing(slug, &mut store_budget).await?)
+                let page = self.existing(slug, &mut store_budget).await?;
+                (page.head.clone(), Some(page))
             })
         });
-        let record = record.await?;
-        let cached = cached.filter(|cached| cached.state == record.head().state());
-        Ok(FoundPage { cached, record, slot, store_budget })
+        let (head, page) = found.await?;
+        let cached = cached.filter(|cached| cached.state == head.state());
+        Ok(FoundPage { cached, head, page, slot, store_budget })
     }
 
     /// The whole page, with HTML from this version of the renderer or a newer one.
@@ -76,11 +63,11 @@ impl PageService {
             self.parts.pages.count_hit();
             return Ok(page);
         }
-        let FoundPage { record, slot, mut store_budget, .. } = found;
+        let FoundPage { head, page, slot, mut store_budget, .. } = found;
         until(store_budget.deadline, async {
-            let page = match record {
-                FoundRecord::Page(page) => page,
-                FoundRecord::Head(head) => self.existing(&head.slug, &mut store_budget).await?,
+            let page = match page {
+                Some(page) => page,
+                None => self.existing(&head.slug, &mut store_budget).await?,
             };
             let (page, permit) = self.with_permit(page, &mut store_budget).await?;
             // A later read would ask for the text, or render it, again.
@@ -132,5 +119,5 @@ impl PageService {
 }
 
 fn is_current(head: &PageHead) -> bool {
-    head.renderer_version >= RENDERER_VERSION
+    head.state.renderer_version >= RENDERER_VERSION
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::values::content::{Content, ContentError};
+use crate::values::details::{Details, DetailsInput, DetailsPatch, FieldError, Patch};
 use crate::values::edit_key::{EditKey, EditKeyHash, NotANewKey};
-use crate::values::page::{HeadChanges, PageState};
+use crate::values::head::PageState;
 use crate::values::text_edits::{MAX_EDITS, TextEdit, TextEditError};
 use crate::values::timestamp::UnixMillis;
 use crate::values::title::{Title, TitleError};
@@ -13,13 +14,13 @@ use super::error::{BodyError, ServiceError};
 
 pub type Body<T> = Result<T, BodyError>;
 
-/// For a create, a preview or an update. `None` was not sent, and `Some(None)` is `null`.
+/// For a create, a preview or an update.
 #[derive(Clone, Debug, Default)]
 pub struct PageFields {
-    pub title: Option<Option<String>>,
+    pub details: DetailsInput,
     /// Without a title, the text's heading is the title, else this name, which may be empty.
     pub file_name: Option<String>,
-    pub content: Option<Option<Arc<str>>>,
+    pub content: Patch<Arc<str>>,
     pub edits: Option<Vec<TextEdit>>,
     pub if_updated_at: Option<String>,
     pub edit_key: Option<Result<EditKey, NotANewKey>>,
@@ -27,29 +28,23 @@ pub struct PageFields {
 
 #[derive(Debug)]
 pub(super) struct NewPage {
-    pub(super) title: NewTitle,
+    /// Without a title, it is to be found in the text, or is `file_name`.
+    pub(super) details: Details,
+    pub(super) file_name: String,
     pub(super) content: Content,
     pub(super) edit_key: Option<EditKey>,
 }
 
-#[derive(Debug)]
-pub(super) enum NewTitle {
-    Given(Title),
-    InText(String),
-}
-
-impl NewTitle {
-    pub(super) fn or_heading(self, heading: Option<&str>) -> Result<Title, TitleError> {
-        match self {
-            Self::Given(title) => Ok(title),
-            Self::InText(file_name) => Title::parse(heading.unwrap_or(&file_name)),
-        }
+impl NewPage {
+    /// The title, which may be one of the text's headings.
+    pub(super) fn title_or(&self, heading: Option<&str>) -> Result<Title, TitleError> {
+        self.details.title.clone().map_or_else(|| Title::parse(heading.unwrap_or(&self.file_name)), Ok)
     }
 }
 
 #[derive(Debug)]
 pub(super) struct PageUpdate {
-    pub(super) head: HeadChanges,
+    pub(super) details: DetailsPatch,
     pub(super) text: TextUpdate,
     if_updated_at: Option<UnixMillis>,
 }
@@ -64,7 +59,7 @@ pub(super) enum TextUpdate {
 impl PageUpdate {
     /// Any sent field is a change, even to the same value.
     pub(super) fn is_empty(&self) -> bool {
-        self.head == HeadChanges::default() && matches!(self.text, TextUpdate::Keep)
+        self.details.is_empty() && matches!(self.text, TextUpdate::Keep)
     }
 
     pub(super) fn check_state(&self, state: PageState) -> Result<(), ServiceError> {
@@ -138,55 +133,39 @@ impl Precondition {
 impl PageFields {
     /// Checks sizes first.
     pub(super) fn check_new(self) -> Body<NewPage> {
-        let Self { title, file_name, content, edit_key, edits: _, if_updated_at: _ } = self;
-        let title = match (sent(title, "title").map(|title| Title::parse(&title)), file_name) {
-            (Err(_) | Ok(Err(TitleError::Empty)), Some(file_name)) => Ok(NewTitle::InText(file_name)),
-            (Ok(title), _) => title.map(NewTitle::Given).map_err(BodyError::Title),
-            (Err(error), None) => Err(error),
-        };
-        let content = sent(content, "content");
-        match (content.and_then(|content| Content::parse(content).map_err(BodyError::Content)), title) {
-            (Err(too_large @ BodyError::Content(ContentError::TooLarge { .. })), _) => Err(too_large),
-            (content, title) => {
-                let title = title?;
-                let content = content?;
-                let edit_key = edit_key.transpose()?;
-                if let Some(key) = &edit_key {
-                    if let NewTitle::Given(title) = &title {
-                        check_text(key, "title", title.as_str())?;
-                    }
-                    check_text(key, "content", content.as_str())?;
-                }
-                Ok(NewPage { title, content, edit_key })
-            }
+        let Self { details, file_name, content, edit_key, edits: _, if_updated_at: _ } = self;
+        let content = content.required("content").map_err(BodyError::Field);
+        let content = content.and_then(|content| Content::parse(content).map_err(BodyError::Content));
+        if let Err(error @ BodyError::Content(ContentError::TooLarge { .. })) = content {
+            return Err(error);
         }
+        let details = new_details(details, file_name.is_some())?;
+        let content = content?;
+        let edit_key = edit_key.transpose()?;
+        if let Some(key) = &edit_key {
+            check_details(key, &details)?;
+            check_text(key, "content", content.as_str())?;
+        }
+        Ok(NewPage { details, file_name: file_name.unwrap_or_default(), content, edit_key })
     }
 
     pub(super) fn check_update(self, key: &EditKey) -> Body<PageUpdate> {
-        let Self { title, content, edits, if_updated_at, file_name: _, edit_key: _ } = self;
+        let Self { details, content, edits, if_updated_at, file_name: _, edit_key: _ } = self;
         let text = match (content, edits) {
-            (None, None) => TextUpdate::Keep,
-            (Some(None), None) => return Err(BodyError::NullContent),
-            (Some(Some(content)), None) => TextUpdate::Replace(Content::parse(content).map_err(BodyError::Content)?),
-            (None, Some(edits)) if edits.is_empty() => TextUpdate::Keep,
-            (None, Some(edits)) if edits.len() > MAX_EDITS => {
+            (Patch::Keep, None) => TextUpdate::Keep,
+            (Patch::Clear, None) => return Err(BodyError::NullContent),
+            (Patch::Set(content), None) => TextUpdate::Replace(Content::parse(content).map_err(BodyError::Content)?),
+            (Patch::Keep, Some(edits)) if edits.is_empty() => TextUpdate::Keep,
+            (Patch::Keep, Some(edits)) if edits.len() > MAX_EDITS => {
                 return Err(BodyError::Edit(TextEditError::TooMany(edits.len())));
             }
-            (None, Some(edits)) => TextUpdate::Edit(edits),
-            (Some(_), Some(_)) => return Err(BodyError::TwoTexts),
+            (Patch::Keep, Some(edits)) => TextUpdate::Edit(edits),
+            (Patch::Clear | Patch::Set(_), Some(_)) => return Err(BodyError::TwoTexts),
         };
-        let title = match title {
-            None => None,
-            Some(None) => Some(None),
-            Some(Some(title)) => match Title::parse(&title) {
-                Ok(title) => Some(Some(title)),
-                Err(TitleError::Empty) => Some(None),
-                Err(error) => return Err(BodyError::Title(error)),
-            },
-        };
-        if let Some(Some(title)) = &title {
-            check_text(key, "title", title.as_str())?;
-        }
+        let details = details.check()?;
+        let mut changed = Details::default();
+        details.apply(&mut changed);
+        check_details(key, &changed)?;
         let if_updated_at = match if_updated_at {
             Some(text) => Some(UnixMillis::parse(text.trim()).ok_or(BodyError::NoTimestamp)?),
             None => None,
@@ -194,12 +173,22 @@ impl PageFields {
         if let TextUpdate::Replace(content) = &text {
             check_text(key, "content", content.as_str())?;
         }
-        Ok(PageUpdate { head: HeadChanges { title }, text, if_updated_at })
+        Ok(PageUpdate { details, text, if_updated_at })
     }
 }
 
-fn sent<T>(field: Option<Option<T>>, name: &'static str) -> Body<T> {
-    field.ok_or(BodyError::Missing(name))?.ok_or(BodyError::Null(name))
+fn new_details(sent: DetailsInput, can_find_title: bool) -> Body<Details> {
+    let without_title = sent.title.clone().required("title").err();
+    let mut details = Details::default();
+    sent.check()?.apply(&mut details);
+    if details.title.is_none() && !can_find_title {
+        return Err(without_title.unwrap_or_else(|| FieldError::title(TitleError::Empty)).into());
+    }
+    Ok(details)
+}
+
+fn check_details(key: &EditKey, details: &Details) -> Body<()> {
+    details.texts().try_for_each(|(field, text)| check_text(key, field, text))
 }
 
 pub(super) fn check_text(key: &EditKey, field: &'static str, text: &str) -> Body<()> {

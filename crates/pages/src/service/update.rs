@@ -11,13 +11,15 @@ use super::large_reads::ReadPermit;
 use super::request::{Body, Credential, PageFields, PageUpdate, Precondition, TextUpdate, check_text};
 use super::time_limits::{StoreBudget, back_off, deadline, until};
 use super::{Limited, PageService};
-use crate::ports::page_store::{Expected, PutResult, Record};
+use crate::ports::page_store::{Expected, PutResult};
 use crate::ports::rate_limiter::LimitKind;
 use crate::ports::renderer::{ContentChecks, Purpose, RenderOutcome};
 use crate::values::client::Client;
 use crate::values::content::Content;
 use crate::values::edit_key::EditKey;
-use crate::values::page::{Page, PageHead, PageState, PageVersion};
+use crate::values::head::{PageHead, PageState};
+use crate::values::page::Page;
+use crate::values::record::Record;
 use crate::values::slug::Slug;
 use crate::values::text_edits;
 
@@ -120,13 +122,13 @@ impl PageService {
     ) -> Result<(), ServiceError> {
         let mut store_budget = StoreBudget::new(deadline);
         let mut head = self.existing_head(slug, &mut store_budget).await?;
-        credential.open(head.key_hash)?;
+        credential.open(head.state.key_hash)?;
         body?;
         loop {
             precondition.check(head.state())?;
             let tombstone = head.tombstone(self.parts.clock.now());
             let needed_by = Some(store_budget.needed_by());
-            let swapped = self.parts.store.put(Expected::Version(head.version), Record::Deleted(tombstone), needed_by);
+            let swapped = self.parts.store.put(Expected::page(&head), Record::Deleted(tombstone), needed_by);
             match store_budget.wait(swapped).await? {
                 PutResult::Done => {
                     self.parts.pages.drop_page(slug);
@@ -147,7 +149,7 @@ impl PageService {
     ) -> Result<Authorized, ServiceError> {
         let mut store_budget = StoreBudget::new(deadline);
         let head = self.existing_head(slug, &mut store_budget).await?;
-        credential.open(head.key_hash)?;
+        credential.open(head.state.key_hash)?;
         Ok(Authorized { head, store_budget })
     }
 
@@ -159,7 +161,7 @@ impl PageService {
         precondition: &Precondition,
     ) -> Result<Arc<Page>, ServiceError> {
         let Authorized { mut head, mut store_budget } = authorized;
-        let key = credential.open(head.key_hash)?;
+        let key = credential.open(head.state.key_hash)?;
         let update = body?.check_update(key)?;
         let rendered = match &update.text {
             TextUpdate::Replace(content) => Some(self.publishable(content, key).await?),
@@ -178,7 +180,7 @@ impl PageService {
             let (expected, next, _permit) = self.next(head, &request, &mut store_budget).await?;
             let next = Arc::new(next);
             let record = Record::Active(Arc::clone(&next));
-            let swapped = self.parts.store.put(Expected::Version(expected), record, Some(store_budget.needed_by()));
+            let swapped = self.parts.store.put(expected, record, Some(store_budget.needed_by()));
             match store_budget.wait(swapped).await? {
                 PutResult::Done => return Ok(next),
                 PutResult::Refused => back_off(&self.parts.random).await,
@@ -188,29 +190,29 @@ impl PageService {
         }
     }
 
-    /// The next state of the page, the version that it replaces, and the memory of a large page that was read.
+    /// The state that the write replaces, the next one, and the memory of a large page that was read.
     async fn next(
         &self,
         head: PageHead,
         request: &UpdateRequest<'_>,
         store_budget: &mut StoreBudget,
-    ) -> Result<(PageVersion, Page, ReadPermit), ServiceError> {
+    ) -> Result<(Expected, Page, ReadPermit), ServiceError> {
         let UpdateRequest { update, rendered, key, .. } = request;
         request.check_state(head.state())?;
         if let (TextUpdate::Replace(content), Some(RenderOutcome { rendered, .. })) = (&update.text, rendered) {
-            let version = head.version;
-            let head = head.updated(update.head.clone(), self.parts.clock.now());
-            return Ok((version, Page::new(head, content.clone(), rendered.clone()), ReadPermit::default()));
+            let expected = Expected::page(&head);
+            let head = head.updated(&update.details, self.parts.clock.now());
+            return Ok((expected, Page::new(head, content.clone(), rendered.clone()), ReadPermit::default()));
         }
         let page = self.existing(&head.slug, store_budget).await?;
         let (page, permit) = self.with_permit(page, store_budget).await?;
         request.check_state(page.head.state())?;
-        let version = page.head.version;
+        let expected = Expected::page(&page.head);
         let TextUpdate::Edit(edits) = &update.text else {
             // Also stores HTML of the newest renderer.
             let Page { head, text } = Arc::unwrap_or_clone(self.current(page).await?);
-            let head = head.updated(update.head.clone(), self.parts.clock.now());
-            return Ok((version, Page { head, text }, permit));
+            let head = head.updated(&update.details, self.parts.clock.now());
+            return Ok((expected, Page { head, text }, permit));
         };
         let text = text_edits::apply(page.text.content.as_str(), edits).map_err(BodyError::Edit)?;
         let content = Content::parse(text).map_err(BodyError::Content)?;
@@ -218,8 +220,8 @@ impl PageService {
         let head = page.head.clone();
         drop((page, permit));
         let RenderOutcome { rendered, .. } = self.publishable(&content, key).await?;
-        let head = head.updated(update.head.clone(), self.parts.clock.now());
-        Ok((version, Page::new(head, content, rendered), ReadPermit::default()))
+        let head = head.updated(&update.details, self.parts.clock.now());
+        Ok((expected, Page::new(head, content, rendered), ReadPermit::default()))
     }
 
     /// The caller has looked for `key` in `content`.

@@ -6,8 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::archive::{Entry, Precedence, Stored, precedence};
-use super::page::{PageHead, PageVersion, Tombstone};
+use super::head::{Head, PageVersion, State, Tombstone};
 use super::slug::Slug;
 use super::takedown::{Takedown, TakedownReason};
 use super::timestamp::UnixMillis;
@@ -26,15 +25,18 @@ pub struct Line {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
-    Delete(Tombstone),
-    /// Hid the page, or with `None` showed it again.
-    SetHidden {
-        slug: Slug,
-        version: PageVersion,
-        at: UnixMillis,
-        hidden: Option<Takedown>,
-    },
+pub struct Act {
+    pub slug: Slug,
+    pub version: PageVersion,
+    pub at: UnixMillis,
+    pub change: Change,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    Delete(Option<Takedown>),
+    Hide(Takedown),
+    Show,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,73 +67,69 @@ impl Kind {
 }
 
 impl Line {
-    pub(crate) fn of_tombstone(tombstone: &Tombstone) -> Self {
-        let kind = if tombstone.takedown.is_some() { Kind::Takedown } else { Kind::Delete };
-        Self::new(kind, &tombstone.slug, tombstone.version, tombstone.deleted_at, tombstone.takedown.as_ref())
-    }
-
-    pub(crate) fn of_head(head: &PageHead) -> Self {
-        let kind = if head.hidden.is_some() { Kind::Hide } else { Kind::Show };
-        Self::new(kind, &head.slug, head.version, head.updated_at, head.hidden.as_deref())
-    }
-
-    fn new(kind: Kind, slug: &Slug, version: PageVersion, at: UnixMillis, takedown: Option<&Takedown>) -> Self {
-        Self {
+    /// What the journal must have before `next` is stored; `None` if that is no act. `was_hidden` says whether it takes the
+    /// place of a hidden page.
+    pub fn of(next: &Head, was_hidden: bool) -> Option<Self> {
+        let (kind, takedown) = match &next.state {
+            State::Active(_) if was_hidden => (Kind::Show, None),
+            State::Active(_) => return None,
+            State::Hidden(_, takedown) => (Kind::Hide, Some(takedown)),
+            State::Deleted(None) => (Kind::Delete, None),
+            State::Deleted(Some(takedown)) => (Kind::Takedown, Some(takedown)),
+        };
+        Some(Self {
             kind,
-            slug: slug.to_string(),
-            version: version.get(),
-            at: at.to_string(),
+            slug: next.slug.to_string(),
+            version: next.version.get(),
+            at: next.changed_at.to_string(),
             reason: takedown.map(|takedown| takedown.reason),
             by: takedown.map(|takedown| takedown.by.clone()),
-        }
+        })
     }
 
     /// `None` if the line is void or makes no sense.
     pub fn act(&self) -> Option<Act> {
         let slug = Slug::parse(&self.slug).ok()?;
         let at = UnixMillis::parse(&self.at)?;
-        let version = PageVersion::new(self.version);
         let takedown = match (self.reason, &self.by) {
             (Some(reason), Some(by)) => Some(Takedown::new(reason, by).ok()?),
             _ => None,
         };
-        Some(match self.kind {
-            Kind::Delete | Kind::Takedown => {
-                Act::Delete(Tombstone { slug, version, created_at: at, deleted_at: at, takedown })
-            }
-            Kind::Hide => Act::SetHidden { slug, version, at, hidden: Some(takedown?) },
-            Kind::Show => Act::SetHidden { slug, version, at, hidden: None },
+        let change = match self.kind {
+            Kind::Delete | Kind::Takedown => Change::Delete(takedown),
+            Kind::Hide => Change::Hide(takedown?),
+            Kind::Show => Change::Show,
             Kind::Void => return None,
-        })
+        };
+        Some(Act { slug, version: PageVersion::new(self.version), at, change })
     }
 }
 
 impl Act {
-    pub fn slug(&self) -> &Slug {
-        match self {
-            Self::Delete(tombstone) => &tombstone.slug,
-            Self::SetHidden { slug, .. } => slug,
+    /// What this act makes of what a restored store has under its slug; `None` if that stays. Only times compare, because a
+    /// restored page continues from an older version. An absent page that was hidden is deleted, so that no import shows it.
+    pub fn on(&self, found: Option<&Head>) -> Option<Head> {
+        let Self { slug, version, at, change } = self;
+        let Some(found) = found else {
+            let takedown = match change {
+                Change::Delete(takedown) => takedown.clone(),
+                Change::Hide(takedown) => Some(takedown.clone()),
+                Change::Show => return None,
+            };
+            return Some(Tombstone::alone(slug.clone(), *version, *at, takedown).map_state(State::Deleted));
+        };
+        let live = found.live()?;
+        if let Change::Delete(takedown) = change {
+            let version = found.version.next().max(*version);
+            let tombstone = Tombstone::alone(slug.clone(), version, *at, takedown.clone());
+            let tombstone = Head { created_at: found.created_at, ..tombstone.map_state(State::Deleted) };
+            return (*at >= found.changed_at).then_some(tombstone);
         }
-    }
-
-    /// What to do to a restored page; `None` if it is later than this act. An absent page that was hidden is deleted,
-    /// so that no import shows it.
-    pub fn on(self, stored: Stored) -> Option<Self> {
-        match (self, stored) {
-            (Self::Delete(tombstone), _) => {
-                let entry = Entry::Tombstone(tombstone.clone());
-                (precedence(stored, &entry) == Precedence::Import).then_some(Self::Delete(tombstone))
-            }
-            (Self::SetHidden { slug, version, at, hidden: takedown @ Some(_) }, Stored::Absent) => {
-                Some(Self::Delete(Tombstone { slug, version, created_at: at, deleted_at: at, takedown }))
-            }
-            // The version continues from the backup's, so only times compare.
-            (Self::SetHidden { at, .. }, Stored::Active(state) | Stored::Hidden(state)) if at <= state.updated_at => {
-                None
-            }
-            (act @ Self::SetHidden { .. }, Stored::Active(_) | Stored::Hidden(_)) => Some(act),
-            (Self::SetHidden { .. }, Stored::Absent | Stored::Deleted) => None,
-        }
+        let state = match change {
+            Change::Hide(takedown) => State::Hidden(live.clone(), takedown.clone()),
+            Change::Show | Change::Delete(_) => State::Active(live.clone()),
+        };
+        (*at > found.changed_at).then(|| Head { changed_at: *at, state, ..found.clone() })
     }
 }
 
@@ -160,7 +158,9 @@ pub fn remaining(lines: Vec<Line>) -> Vec<Line> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::values::page::PageState;
+    use crate::values::details::Details;
+    use crate::values::edit_key::EditKeyHash;
+    use crate::values::head::PageHead;
 
     fn line(kind: Kind, version: u64, at: i64) -> Line {
         let act = kind == Kind::Hide;
@@ -174,21 +174,55 @@ mod tests {
         }
     }
 
+    /// What a store has of the page: version 3, hidden or not, last written at 30.
+    fn stored(is_hidden: bool) -> Head {
+        let takedown = Takedown::new(TakedownReason::Spam, "desk").unwrap();
+        let slug = Slug::parse("a-page-22222222").unwrap();
+        let head = PageHead::first(slug, Details::default(), EditKeyHash::from_bytes([0; 32]), UnixMillis::new(10));
+        let head = Head { version: PageVersion::new(3), changed_at: UnixMillis::new(30), ..head };
+        head.map_state(|live| if is_hidden { State::Hidden(live, takedown) } else { State::Active(live) })
+    }
+
     #[test]
-    fn an_act_spares_later_pages_and_deletes_missing_hidden_ones() {
-        let act = |kind, at| line(kind, 5, at).act().unwrap();
-        let state = PageState { version: PageVersion::new(3), updated_at: UnixMillis::new(30) };
-        for kind in [Kind::Hide, Kind::Show] {
-            for stored in [Stored::Active(state), Stored::Hidden(state)] {
-                assert_eq!(act(kind, 31).on(stored), Some(act(kind, 31)));
-                assert_eq!(act(kind, 30).on(stored), None);
+    fn an_act_spares_a_page_that_was_written_later_whatever_the_versions() {
+        for (kind, version, spared, done) in
+            [(Kind::Delete, 2, 29, 30), (Kind::Takedown, 9, 29, 30), (Kind::Hide, 2, 30, 31), (Kind::Show, 9, 30, 31)]
+        {
+            for is_hidden in [false, true] {
+                let stored = stored(is_hidden);
+                let on = |at| line(kind, version, at).act().unwrap().on(Some(&stored));
+                assert_eq!(on(spared), None, "{kind:?}");
+                let next = on(done).unwrap();
+                assert_eq!((next.changed_at.get(), next.created_at.get()), (done, 10), "{kind:?}");
+                assert!(next.order() > stored.order() || kind == Kind::Hide || kind == Kind::Show, "{kind:?}");
             }
-            assert_eq!(act(kind, 31).on(Stored::Deleted), None);
         }
-        assert_eq!(act(Kind::Show, 31).on(Stored::Absent), None);
-        let Some(Act::Delete(tombstone)) = act(Kind::Hide, 31).on(Stored::Absent) else { panic!("it is deleted") };
-        assert_eq!((tombstone.version.get(), tombstone.deleted_at.get()), (5, 31));
-        assert!(tombstone.takedown.is_some());
+    }
+
+    #[test]
+    fn hiding_and_showing_leave_what_readers_hold_of_a_page() {
+        for (kind, is_hidden) in [(Kind::Hide, false), (Kind::Show, true)] {
+            let stored = stored(is_hidden);
+            let next = line(kind, 9, 31).act().unwrap().on(Some(&stored)).unwrap();
+            assert_eq!(next.live(), stored.live());
+            assert_eq!((next.version, next.updated_at), (stored.version, stored.updated_at));
+            assert_eq!(matches!(next.state, State::Hidden(..)), kind == Kind::Hide);
+        }
+    }
+
+    #[test]
+    fn an_absent_page_that_was_hidden_is_deleted() {
+        let on_nothing = |kind| line(kind, 5, 31).act().unwrap().on(None);
+        assert_eq!(on_nothing(Kind::Show), None);
+        for (kind, is_takedown) in [(Kind::Delete, false), (Kind::Hide, true)] {
+            let tombstone = on_nothing(kind).unwrap();
+            assert_eq!((tombstone.version.get(), tombstone.changed_at.get()), (5, 31));
+            assert!(matches!(tombstone.state, State::Deleted(takedown) if takedown.is_some() == is_takedown));
+        }
+        let deleted = stored(false).map_state(|_| State::Deleted(None));
+        for kind in [Kind::Delete, Kind::Hide, Kind::Show] {
+            assert_eq!(line(kind, 9, 99).act().unwrap().on(Some(&deleted)), None);
+        }
     }
 
     #[test]

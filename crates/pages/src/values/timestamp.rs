@@ -9,7 +9,7 @@ use time::{OffsetDateTime, PrimitiveDateTime};
 
 /// Displays as `2026-11-21T04:30:00.123Z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "i64")]
+#[serde(try_from = "String", into = "String")]
 pub struct UnixMillis(i64);
 
 /// The years 0000 to 9999, which four digits can show.
@@ -39,12 +39,17 @@ impl UnixMillis {
     }
 }
 
-impl TryFrom<i64> for UnixMillis {
+impl TryFrom<String> for UnixMillis {
     type Error = &'static str;
 
-    fn try_from(millis: i64) -> Result<Self, Self::Error> {
-        let is_in_range = RANGE.contains(&millis);
-        is_in_range.then_some(Self(millis)).ok_or("a time is before the year 0 or after the year 9999")
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text).ok_or("a time is not like 2026-11-21T04:30:00.123Z")
+    }
+}
+
+impl From<UnixMillis> for String {
+    fn from(time: UnixMillis) -> Self {
+        time.to_string()
     }
 }
 

@@ -12,8 +12,9 @@ pub const MAX_CHARS: usize = 200;
 const MAX_BYTES: usize = 4096;
 
 /// Shows something; nothing in it breaks its line or the direction of text after it.
+///
+/// A stored title is not checked again, so that a lower limit leaves older pages readable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String")]
 pub struct Title(String);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -49,21 +50,29 @@ impl Title {
         }
     }
 
-    /// Not checked again, so that a lower limit leaves older pages readable.
-    pub fn from_stored(text: String) -> Self {
-        Self(text)
-    }
-
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-impl TryFrom<String> for Title {
-    type Error = TitleError;
-
-    fn try_from(text: String) -> Result<Self, TitleError> {
-        Self::parse(&text)
+impl TitleError {
+    /// For the client that sent the field `title`.
+    pub fn advice(self) -> String {
+        match self {
+            Self::Empty => format!("`title` is empty. Use 1 to {MAX_CHARS} visible characters."),
+            Self::TooLong { .. } => {
+                format!("The field `title` is too long: {self}. Shorten it to {MAX_CHARS} characters.")
+            }
+            Self::ControlCharacter(_) => format!(
+                "The field `title` is not valid: {self}. Leave out line breaks, tabs and other control characters."
+            ),
+            Self::BidirectionalControl(_) => format!(
+                "The field `title` is not valid: {self}. Leave out embeddings, overrides and isolates; the marks U+200E, U+200F and U+061C may stay."
+            ),
+            Self::LineSeparator(_) => {
+                format!("The field `title` is not valid: {self}. Write the title on one line.")
+            }
+        }
     }
 }
 

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use handbill_pages::ports::page_scan::{ScanCursor, ScanLimit};
-use handbill_pages::ports::page_store::{Expected, Lookup, PageStore, PutResult, Record, StoreError};
-use handbill_pages::values::page::{Page, PageHead, PageVersion};
+use handbill_pages::ports::page_store::{Expected, PageStore, PutResult, StoreError};
+use handbill_pages::values::head::{PageHead, PageVersion};
+use handbill_pages::values::page::Page;
+use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::takedown::{Takedown, TakedownReason};
 use handbill_pages::values::timestamp::UnixMillis;
 
 use super::super::backends::{empty_stores, stores};
-use crate::support::pages::{CREATED, edited, insert, page, replace, with_head};
+use crate::support::pages::{CREATED, edited, insert, page, replace, turned, with_head};
 use crate::support::scans::{all, of};
 
 async fn filled(store: &dyn PageStore, pages: usize) -> Vec<Arc<Page>> {
@@ -30,14 +32,14 @@ async fn a_scan_returns_every_record_once_in_batches_of_any_size() {
 
         let pages = filled(&*store, 23).await;
         let tombstone = pages[7].head.tombstone(UnixMillis::new(CREATED + 1));
-        replace(&*store, pages[7].head.version, Record::Deleted(tombstone.clone())).await;
+        replace(&*store, &pages[7].head, Record::Deleted(tombstone.clone())).await;
         let mut expected: BTreeMap<_, _> =
             pages.iter().map(|page| (page.head.slug.to_string(), Record::Active(page.clone()))).collect();
         expected.insert(tombstone.slug.to_string(), Record::Deleted(tombstone));
         let takedown = Takedown::new(TakedownReason::Spam, "desk").unwrap();
-        let hidden = with_head(&pages[8], |head| head.with_hidden(Some(takedown), UnixMillis::new(CREATED + 1)));
-        replace(&*store, pages[8].head.version, Record::Active(hidden.clone())).await;
-        expected.insert(hidden.head.slug.to_string(), Record::Active(hidden));
+        let hidden = turned(&pages[8], Some(takedown), 1);
+        replace(&*store, &pages[8].head, hidden.clone()).await;
+        expected.insert(hidden.slug().to_string(), hidden);
         for records in [1, 2, 22, 23, 24, 1000] {
             assert_eq!(all(&*store, of(records)).await, expected, "{name}: {records}");
         }
@@ -84,7 +86,7 @@ async fn pages_that_stay_are_found_once_however_others_change() {
                 } else {
                     Record::Deleted(changed.head.tombstone(UnixMillis::new(CREATED + 9)))
                 };
-                replace(&*store, changed.head.version, next).await;
+                replace(&*store, &changed.head, next).await;
             }
         }
         for page in &pages {
@@ -113,32 +115,38 @@ async fn a_tombstone_of_another_store_takes_a_free_slug_and_no_other() {
 }
 
 #[tokio::test]
-async fn an_import_replaces_only_the_state_it_was_compared_with() {
+async fn a_write_replaces_only_the_state_it_was_compared_with() {
     for store in stores().await {
         let (name, store) = (store.name, store.backend);
         let there = Arc::new(page("there"));
         let at = |seconds: i64, content: &str| {
             let updated_at = UnixMillis::new(CREATED + 1000 * seconds);
-            with_head(&edited(&there, content), |head| PageHead { version: there.head.version, updated_at, ..head })
+            with_head(&edited(&there, content), |head| PageHead {
+                version: there.head.version,
+                updated_at,
+                changed_at: updated_at,
+                ..head
+            })
         };
         let (early, late) = (at(1, "early"), at(2, "late"));
         let tombstone = there.head.tombstone(UnixMillis::new(CREATED + 3000));
         insert(&*store, there.clone()).await;
-        let replace = async |expected, next| store.put(Expected::State(expected), next, None).await.unwrap();
-
-        let stored = replace(there.head.state(), Record::Active(late.clone())).await;
+        let stored = replace(&*store, &there.head, Record::Active(late.clone())).await;
         assert_eq!(stored, PutResult::Done, "{name}");
-        for record in [Record::Active(early), Record::Deleted(tombstone.clone())] {
-            assert_eq!(replace(there.head.state(), record).await, PutResult::Refused, "{name}");
+        let hidden = turned(&there, Some(Takedown::new(TakedownReason::Spam, "desk").unwrap()), 9);
+        for record in [Record::Active(early), hidden, Record::Deleted(tombstone.clone())] {
+            assert_eq!(replace(&*store, &there.head, record).await, PutResult::Refused, "{name}");
         }
         assert_eq!(store.lookup(&late.head.slug).await.unwrap(), Lookup::Active(late.clone()), "{name}");
 
         let newer = with_head(&late, |head| PageHead { version: PageVersion::new(9), ..head });
-        let stored = replace(late.head.state(), Record::Active(newer.clone())).await;
+        let stored = replace(&*store, &late.head, Record::Active(newer.clone())).await;
         assert_eq!(stored, PutResult::Done, "{name}: versions may be skipped");
         assert_eq!(store.lookup(&late.head.slug).await.unwrap(), Lookup::Active(newer.clone()), "{name}");
-        assert_eq!(replace(newer.head.state(), Record::Deleted(tombstone.clone())).await, PutResult::Done, "{name}");
-        assert_eq!(replace(newer.head.state(), Record::Active(newer)).await, PutResult::Refused, "{name}");
+        let deleted = Record::Deleted(tombstone.clone());
+        assert_eq!(replace(&*store, &newer.head, deleted).await, PutResult::Done, "{name}");
+        let again = Record::Active(newer.clone());
+        assert_eq!(replace(&*store, &newer.head, again).await, PutResult::Refused, "{name}");
         assert_eq!(store.lookup(&late.head.slug).await.unwrap(), Lookup::Deleted(tombstone), "{name}");
     }
 }

@@ -6,33 +6,45 @@ use std::thread;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use handbill_pages::ports::operated_store::OperatedStore;
-use handbill_pages::ports::page_store::{ChangeListener, Expected, Lookup, PutResult, Record};
+use handbill_pages::ports::page_store::{ChangeListener, Expected, PutResult};
 use handbill_pages::values::content::Content;
+use handbill_pages::values::details::{Details, DetailsPatch, Patch};
 use handbill_pages::values::edit_key::EditKeyHash;
+use handbill_pages::values::head::{Head, Live, PageHead, PageVersion, UnknownMembers};
 use handbill_pages::values::language::Language;
-use handbill_pages::values::page::{HeadChanges, Page, PageHead, PageText, PageVersion};
+use handbill_pages::values::page::{Page, PageText};
+use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::slug::Slug;
 use handbill_pages::values::takedown::{Takedown, TakedownReason};
 use handbill_pages::values::timestamp::UnixMillis;
 use handbill_pages::values::title::Title;
 use parking_lot::Mutex;
+use serde_json::json;
 use tokio::runtime::Handle;
 
 use super::super::backends::{empty_stores, stores};
-use crate::support::pages::{CREATED, edited, insert, page, page_at, replace, slug, with_head};
+use crate::support::pages::{CREATED, edited, insert, page, page_at, replace, slug, turned, with_head};
+
+/// What a later version may add to a head.
+fn unknown(member: &str) -> UnknownMembers {
+    [(member.to_owned(), json!([{"by": 1}, null]))].into_iter().collect()
+}
 
 /// A page without defaults: the compiler asks for a new field here.
 fn full_page(title: Option<Title>) -> Arc<Page> {
     let head = PageHead {
         slug: slug(),
-        title,
-        key_hash: EditKeyHash::from_bytes([7; 32]),
         version: PageVersion::new(1 << 40),
         created_at: UnixMillis::new(CREATED),
         updated_at: UnixMillis::new(CREATED + 1),
-        link_origins: vec!["https://a.example".to_owned(), "https://b.example".to_owned()],
-        renderer_version: u16::MAX,
-        hidden: None,
+        changed_at: UnixMillis::new(CREATED + 2),
+        state: Live {
+            key_hash: EditKeyHash::from_bytes([7; 32]),
+            details: Details { title, unknown: unknown("subtitle") },
+            links: vec!["https://a.example".to_owned(), "https://b.example".to_owned()],
+            renderer_version: u16::MAX,
+        },
+        unknown: unknown("pinned"),
     };
     let text = PageText {
         content: Content::parse("text").unwrap(),
@@ -104,7 +116,7 @@ async fn a_page_of_the_expected_version_is_replaced() {
         let mut expected = first;
         for round in 0..3 {
             let next = edited(&expected, &format!("edit {round}"));
-            let swapped = replace(&*store.backend, expected.head.version, Record::Active(next.clone())).await;
+            let swapped = replace(&*store.backend, &expected.head, Record::Active(next.clone())).await;
             assert_eq!(swapped, PutResult::Done, "{}", store.name);
             let found = store.backend.lookup(&next.head.slug).await.unwrap();
             assert_eq!(found, Lookup::Active(next.clone()), "{}", store.name);
@@ -119,14 +131,14 @@ async fn a_head_is_that_of_the_record() {
         let (name, store) = (store.name, store.backend);
         assert_eq!(store.head(&slug()).await.unwrap(), Lookup::Absent, "{name}");
         let mut first = page("See <https://a.example>");
-        first.head.renderer_version = 7;
+        first.head.state.renderer_version = 7;
         let first = Arc::new(first);
         insert(&*store, first.clone()).await;
         let Lookup::Active(head) = store.head(&first.head.slug).await.unwrap() else { panic!("{name}") };
         assert_eq!(head, first.head, "{name}");
 
         let deleted = first.head.tombstone(UnixMillis::new(CREATED + 5));
-        replace(&*store, first.head.version, Record::Deleted(deleted.clone())).await;
+        replace(&*store, &first.head, Record::Deleted(deleted.clone())).await;
         assert_eq!(store.head(&first.head.slug).await.unwrap(), Lookup::Deleted(deleted), "{name}");
     }
 }
@@ -139,13 +151,14 @@ async fn a_new_title_keeps_the_text_and_a_new_text_replaces_it() {
         insert(&*store, first.clone()).await;
         let Lookup::Active(mut found) = store.lookup(&first.head.slug).await.unwrap() else { panic!("{name}") };
         for round in 0..3 {
-            let title = Some(Some(Title::parse(&format!("Title {round}")).unwrap()));
-            let next = with_head(&found, |head| head.updated(HeadChanges { title }, UnixMillis::new(CREATED + round)));
-            let swapped = replace(&*store, found.head.version, Record::Active(next.clone())).await;
+            let title = Patch::Set(Title::parse(&format!("Title {round}")).unwrap());
+            let next =
+                with_head(&found, |head| head.updated(&DetailsPatch { title }, UnixMillis::new(CREATED + round)));
+            let swapped = replace(&*store, &found.head, Record::Active(next.clone())).await;
             assert_eq!(swapped, PutResult::Done, "{name}");
             let Lookup::Active(head) = store.head(&first.head.slug).await.unwrap() else { panic!("{name}") };
             let next = edited(&next, content(round).as_str());
-            let swapped = replace(&*store, head.version, Record::Active(next.clone())).await;
+            let swapped = replace(&*store, &head, Record::Active(next.clone())).await;
             assert_eq!(swapped, PutResult::Done, "{name}");
             let Lookup::Active(present) = store.lookup(&first.head.slug).await.unwrap() else { panic!("{name}") };
             assert_eq!(present, next, "{name}");
@@ -164,16 +177,16 @@ async fn a_stale_version_changes_nothing() {
         let first = Arc::new(page("first"));
         let second = edited(&first, "second");
         insert(&*store.backend, first.clone()).await;
-        replace(&*store.backend, first.head.version, Record::Active(second.clone())).await;
+        replace(&*store.backend, &first.head, Record::Active(second.clone())).await;
 
         let late = edited(&first, "late");
-        let swapped = replace(&*store.backend, first.head.version, Record::Active(late.clone())).await;
+        let swapped = replace(&*store.backend, &first.head, Record::Active(late.clone())).await;
         assert_eq!(swapped, PutResult::Refused, "{}", store.name);
         let early = edited(&second, "early");
-        let swapped = replace(&*store.backend, early.head.version, Record::Active(early)).await;
+        let swapped = replace(&*store.backend, &early.head, Record::Active(early.clone())).await;
         assert_eq!(swapped, PutResult::Refused, "{}", store.name);
         let tombstone = first.head.tombstone(UnixMillis::new(CREATED));
-        let swapped = replace(&*store.backend, first.head.version, Record::Deleted(tombstone)).await;
+        let swapped = replace(&*store.backend, &first.head, Record::Deleted(tombstone)).await;
         assert_eq!(swapped, PutResult::Refused, "{}", store.name);
 
         assert_eq!(store.backend.lookup(&first.head.slug).await.unwrap(), Lookup::Active(second), "{}", store.name);
@@ -185,7 +198,7 @@ async fn a_page_that_was_never_there_cannot_be_replaced() {
     for store in stores().await {
         let first = page("first");
         let next = edited(&first, "next");
-        let swapped = replace(&*store.backend, first.head.version, Record::Active(next)).await;
+        let swapped = replace(&*store.backend, &first.head, Record::Active(next)).await;
         assert_eq!(swapped, PutResult::Refused, "{}", store.name);
         assert_eq!(store.backend.lookup(&first.head.slug).await.unwrap(), Lookup::Absent, "{}", store.name);
     }
@@ -224,7 +237,7 @@ impl Witness {
     fn version(&self, slug: &Slug) -> u64 {
         let (store, runtime, slug) = (self.store.upgrade().unwrap(), self.runtime.clone(), slug.clone());
         let looking = thread::spawn(move || match runtime.block_on(store.lookup(&slug)).unwrap() {
-            Lookup::Active(page) | Lookup::Hidden(page) => page.head.version.get(),
+            Lookup::Active(page) | Lookup::Hidden(page, _) => page.head.version.get(),
             Lookup::Deleted(tombstone) => tombstone.version.get(),
             Lookup::Absent => 0,
         });
@@ -255,9 +268,9 @@ async fn one_cache_is_told_of_each_change_before_and_after_it() {
         let page = Arc::new(page("text"));
         insert(&*store, page.clone()).await;
         let next = edited(&page, "new");
-        replace(&*store, page.head.version, Record::Active(next.clone())).await;
+        replace(&*store, &page.head, Record::Active(next.clone())).await;
         let tombstone = next.head.tombstone(UnixMillis::new(CREATED + 2000));
-        replace(&*store, next.head.version, Record::Deleted(tombstone)).await;
+        replace(&*store, &next.head, Record::Deleted(tombstone)).await;
         let mut seen = witness.seen.lock().clone();
         seen.retain(|(before, _)| *before > 0);
         assert_eq!(seen, if can_tell { vec![(1, 2), (2, 3)] } else { Vec::new() }, "{name}");
@@ -271,17 +284,18 @@ async fn a_deleted_page_leaves_a_tombstone_that_nothing_replaces() {
         let tombstone = page.head.tombstone(UnixMillis::new(CREATED + 5));
         insert(&*store.backend, page.clone()).await;
         let deleted = Record::Deleted(tombstone.clone());
-        let swapped = replace(&*store.backend, page.head.version, deleted.clone()).await;
+        let swapped = replace(&*store.backend, &page.head, deleted.clone()).await;
         assert_eq!(swapped, PutResult::Done, "{}", store.name);
 
         let again = Arc::new(page_at(page.head.slug.clone(), "again"));
         let inserted = insert(&*store.backend, again).await;
         assert_eq!(inserted, PutResult::Refused, "{}", store.name);
-        for version in [page.head.version, tombstone.version] {
+        let of_tombstone = tombstone.clone().map_state(|_| page.head.state.clone());
+        for head in [&page.head, &of_tombstone] {
             let revived = Record::Active(edited(&page, "revived"));
-            let swapped = replace(&*store.backend, version, revived).await;
+            let swapped = replace(&*store.backend, head, revived).await;
             assert_eq!(swapped, PutResult::Refused, "{}", store.name);
-            let swapped = replace(&*store.backend, version, deleted.clone()).await;
+            let swapped = replace(&*store.backend, head, deleted.clone()).await;
             assert_eq!(swapped, PutResult::Refused, "{}", store.name);
         }
         assert_eq!(store.backend.lookup(&page.head.slug).await.unwrap(), Lookup::Deleted(tombstone), "{}", store.name);
@@ -297,24 +311,26 @@ async fn a_hidden_page_keeps_its_text_and_slug_and_is_shown_as_it_was() {
     for store in stores().await {
         let (name, store) = (store.name, store.backend);
         let first = Arc::new(page("text"));
-        let hidden = with_head(&first, |head| head.with_hidden(Some(hiding()), UnixMillis::new(CREATED + 5)));
-        let shown = with_head(&hidden, |head| head.with_hidden(None, UnixMillis::new(CREATED + 6)));
-        let swap = async |version, next| replace(&*store, version, next).await;
+        let hidden = turned(&first, Some(hiding()), 5);
+        let shown = turned(hidden.page().unwrap(), None, 6);
+        let [hidden_head, shown_head] = [&hidden, &shown].map(Record::head);
         insert(&*store, first.clone()).await;
-        assert_eq!(swap(first.head.version, Record::Active(hidden.clone())).await, PutResult::Done, "{name}");
+        assert_eq!(replace(&*store, &first.head, hidden.clone()).await, PutResult::Done, "{name}");
         let looked_up = store.lookup(&first.head.slug).await.unwrap();
-        assert_eq!(looked_up, Lookup::Hidden(hidden.clone()), "{name}");
+        assert_eq!(looked_up, hidden.clone().into(), "{name}");
         let head = store.head(&first.head.slug).await.unwrap();
-        assert_eq!(head, Lookup::Hidden(hidden.head.clone()), "{name}");
+        assert_eq!(head.record().map(Head::from), Some(hidden_head.clone()), "{name}");
         let again = Arc::new(page_at(first.head.slug.clone(), "again"));
         assert_eq!(insert(&*store, again).await, PutResult::Refused, "{name}");
 
         let stale = Record::Active(edited(&first, "edited"));
-        assert_eq!(swap(first.head.version, stale).await, PutResult::Refused, "{name}");
-        assert_eq!(swap(hidden.head.version, Record::Active(shown.clone())).await, PutResult::Done, "{name}");
-        assert_eq!(store.lookup(&first.head.slug).await.unwrap(), Lookup::Active(shown.clone()), "{name}");
-        let tombstone = shown.head.tombstone(UnixMillis::new(CREATED + 7));
-        assert_eq!(swap(shown.head.version, Record::Deleted(tombstone.clone())).await, PutResult::Done, "{name}");
+        assert_eq!(replace(&*store, &first.head, stale).await, PutResult::Refused, "{name}: its version is the same");
+        assert_eq!(replace(&*store, &hidden_head, shown.clone()).await, PutResult::Done, "{name}");
+        assert_eq!(store.lookup(&first.head.slug).await.unwrap(), shown.clone().into(), "{name}");
+        assert_eq!(shown.page().unwrap().head.state(), first.head.state(), "{name}: to readers it is as it was");
+        let tombstone = shown.page().unwrap().head.tombstone(UnixMillis::new(CREATED + 7));
+        let deleted = Record::Deleted(tombstone.clone());
+        assert_eq!(replace(&*store, &shown_head, deleted).await, PutResult::Done, "{name}");
         let deleted = store.lookup(&first.head.slug).await.unwrap();
         assert_eq!(deleted, Lookup::Deleted(tombstone), "{name}: nothing of the hiding is left");
     }
@@ -324,14 +340,13 @@ async fn a_hidden_page_keeps_its_text_and_slug_and_is_shown_as_it_was() {
 async fn a_hidden_page_becomes_a_tombstone_and_may_be_imported() {
     for store in stores().await {
         let (name, store) = (store.name, store.backend);
-        let hidden = with_head(&page("text"), |head| head.with_hidden(Some(hiding()), UnixMillis::new(CREATED + 5)));
-        assert_eq!(insert(&*store, hidden.clone()).await, PutResult::Done, "{name}");
-        let looked_up = store.lookup(&hidden.head.slug).await.unwrap();
-        assert_eq!(looked_up, Lookup::Hidden(hidden.clone()), "{name}");
-        let tombstone = hidden.head.taken_down(hiding(), UnixMillis::new(CREATED + 6));
-        let swapped = store.put(Expected::Version(hidden.head.version), Record::Deleted(tombstone.clone()), None).await;
-        assert_eq!(swapped.unwrap(), PutResult::Done, "{name}");
-        assert_eq!(store.lookup(&hidden.head.slug).await.unwrap(), Lookup::Deleted(tombstone), "{name}");
+        let hidden = turned(&page("text"), Some(hiding()), 5);
+        assert_eq!(store.put(Expected::Absent, hidden.clone(), None).await.unwrap(), PutResult::Done, "{name}");
+        assert_eq!(store.lookup(hidden.slug()).await.unwrap(), hidden.clone().into(), "{name}");
+        let tombstone = hidden.page().unwrap().head.taken_down(hiding(), UnixMillis::new(CREATED + 6));
+        let swapped = replace(&*store, &hidden.head(), Record::Deleted(tombstone.clone())).await;
+        assert_eq!(swapped, PutResult::Done, "{name}");
+        assert_eq!(store.lookup(hidden.slug()).await.unwrap(), Lookup::Deleted(tombstone), "{name}");
     }
 }
 
@@ -343,7 +358,7 @@ async fn a_tombstone_keeps_why_an_operator_took_it_down_and_who() {
             let takedown = Takedown::new(reason, "Straße 1, ticket 7").unwrap();
             let tombstone = page.head.taken_down(takedown, UnixMillis::new(CREATED + 5));
             insert(&*store.backend, page.clone()).await;
-            let swapped = replace(&*store.backend, page.head.version, Record::Deleted(tombstone.clone())).await;
+            let swapped = replace(&*store.backend, &page.head, Record::Deleted(tombstone.clone())).await;
             assert_eq!(swapped, PutResult::Done, "{}", store.name);
             assert_eq!(
                 store.backend.lookup(&page.head.slug).await.unwrap(),
@@ -377,22 +392,19 @@ async fn of_racing_changes_to_one_version_one_wins_and_is_found() {
         let first = Arc::new(page("first"));
         insert(&*store.backend, first.clone()).await;
         let racing = (0..32).map(|racer| {
-            let (store, expected) = (store.backend.clone(), first.head.version);
+            let (store, expected) = (store.backend.clone(), first.head.clone());
             let next = if racer % 4 == 0 {
                 Record::Deleted(first.head.tombstone(UnixMillis::new(CREATED + racer)))
             } else {
                 Record::Active(edited(&first, &format!("racer {racer}")))
             };
-            tokio::spawn(async move { (replace(&*store, expected, next.clone()).await, next) })
+            tokio::spawn(async move { (replace(&*store, &expected, next.clone()).await, next) })
         });
         let finished = join_all(racing).await.into_iter().map(Result::unwrap);
         let winners: Vec<_> = finished.filter(|(swapped, _)| *swapped == PutResult::Done).collect();
         assert_eq!(winners.len(), 1, "{}", store.name);
-        let expected = match winners[0].1.clone() {
-            Record::Active(page) => Lookup::Active(page),
-            Record::Deleted(tombstone) => Lookup::Deleted(tombstone),
-        };
-        assert_eq!(store.backend.lookup(&first.head.slug).await.unwrap(), expected, "{}", store.name);
+        let found = store.backend.lookup(&first.head.slug).await.unwrap();
+        assert_eq!(found, winners[0].1.clone().into(), "{}", store.name);
     }
 }
 

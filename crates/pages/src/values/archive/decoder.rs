@@ -3,8 +3,10 @@
 use sha2::{Digest, Sha256};
 
 use super::{
-    ArchiveError, Entry, EntryError, FORMAT, LineBody, MAX_LINE_BYTES, Trailer, VERSION, covered, decode, hex_digest,
+    ArchiveError, ArchivedPage, EntryError, FORMAT, LineBody, MAX_LINE_BYTES, Trailer, VERSION, covered, decode,
+    hex_digest,
 };
+use crate::values::record::Record;
 
 #[derive(Debug, Default)]
 pub struct Decoder {
@@ -17,7 +19,7 @@ pub struct Decoder {
 
 impl Decoder {
     /// The record in `line`; `None` for the header and the trailer. After an error, refuse the whole archive.
-    pub fn line(&mut self, line: &[u8]) -> Result<Option<Entry>, ArchiveError> {
+    pub fn line(&mut self, line: &[u8]) -> Result<Option<Record<ArchivedPage>>, ArchiveError> {
         self.lines += 1;
         let number = self.lines;
         if self.trailer.is_some() {
@@ -41,7 +43,7 @@ impl Decoder {
             return Ok(None);
         }
         let malformed = |reason| ArchiveError::Malformed { line: number, reason };
-        let entry = match body.map_err(malformed)? {
+        let record = match body.map_err(malformed)? {
             LineBody::Header(_) => return Err(malformed(EntryError::SecondHeader)),
             LineBody::Trailer(trailer) => {
                 if trailer.sha256 != hex_digest(self.digest.clone()) || trailer.records != self.records {
@@ -50,12 +52,11 @@ impl Decoder {
                 self.trailer = Some(trailer);
                 return Ok(None);
             }
-            LineBody::Page(page) => page.into_entry().map_err(malformed)?,
-            LineBody::Tombstone(tombstone) => Entry::Tombstone(tombstone),
+            LineBody::Record(line) => line.into_record().map_err(malformed)?,
         };
         self.digest.update(line);
         self.records += 1;
-        Ok(Some(entry))
+        Ok(Some(record))
     }
 
     pub fn end(self) -> Result<Trailer, ArchiveError> {
@@ -79,55 +80,54 @@ fn check_header(body: Result<LineBody, EntryError>) -> Result<(), ArchiveError> 
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{Encoder, encode, entry_line, sum};
+    use super::super::{Encoder, record_line, sum};
     use super::*;
     use crate::values::content::Content;
+    use crate::values::details::Details;
     use crate::values::edit_key::EditKey;
-    use crate::values::page::{HeadChanges, PageHead, PageVersion, Tombstone};
+    use crate::values::head::{PageHead, PageVersion, Tombstone};
     use crate::values::slug::Slug;
     use crate::values::takedown::{Takedown, TakedownReason};
     use crate::values::timestamp::UnixMillis;
     use crate::values::title::Title;
 
+    type Entry = Record<ArchivedPage>;
+
+    fn archived(title: Option<&str>, content: &str) -> ArchivedPage {
+        let slug = Slug::parse("a-page-22222222").unwrap();
+        let details = Details { title: title.map(|title| Title::parse(title).unwrap()), ..Details::default() };
+        let head = PageHead::first(slug, details, EditKey::random(|_| 7).hash(), UnixMillis::new(-5));
+        let (version, updated_at) = (PageVersion::new(3), UnixMillis::new(1_795_235_400_123));
+        let head = PageHead { version, updated_at, changed_at: updated_at, ..head };
+        ArchivedPage { head, content: Content::parse(content.to_owned()).unwrap() }
+    }
+
     fn page(title: Option<&str>, content: &str) -> Entry {
-        let (slug, first) = (Slug::parse("a-page-22222222").unwrap(), Title::parse("A page").unwrap());
-        let title = title.map(|title| Title::parse(title).unwrap());
-        let head = PageHead::first(slug, first, EditKey::random(|_| 7).hash(), UnixMillis::new(-5))
-            .updated(HeadChanges { title: Some(title) }, UnixMillis::new(1_795_235_400_123));
-        let head = PageHead { version: PageVersion::new(3), ..head };
-        Entry::Page(head, Content::parse(content.to_owned()).unwrap())
+        Record::Active(archived(title, content))
     }
 
-    fn tombstone() -> Tombstone {
-        Tombstone {
-            slug: Slug::parse("gone-33333333").unwrap(),
-            version: PageVersion::new(2),
-            created_at: UnixMillis::new(1),
-            deleted_at: UnixMillis::new(2),
-            takedown: None,
-        }
+    fn takedown() -> Takedown {
+        Takedown::new(TakedownReason::Spam, "Ada \"ü\"").unwrap()
     }
 
-    fn taken_down() -> Tombstone {
-        let takedown = Takedown::new(TakedownReason::Spam, "Ada \"ü\"").unwrap();
-        Tombstone { takedown: Some(takedown), ..tombstone() }
+    fn tombstone(takedown: Option<Takedown>) -> Entry {
+        let slug = Slug::parse("gone-33333333").unwrap();
+        Record::Deleted(Tombstone::alone(slug, PageVersion::new(2), UnixMillis::new(2), takedown))
+    }
+
+    fn hidden() -> Entry {
+        Record::Hidden(archived(Some("Hidden"), "x"), takedown())
     }
 
     fn archive(entries: &[Entry]) -> Vec<u8> {
         let (mut encoder, mut text) = Encoder::begin(UnixMillis::new(9), "handbill 0".to_owned());
         for entry in entries {
-            let line = entry_line(entry);
+            let line = record_line(entry);
             encoder.line(&line);
             text.push_str(&line);
         }
         text.push_str(&encoder.end());
         text.into_bytes()
-    }
-
-    fn hidden() -> Entry {
-        let Entry::Page(head, content) = page(Some("Hidden"), "x") else { unreachable!() };
-        let takedown = Takedown::new(TakedownReason::Spam, "Ada \"ü\"").unwrap();
-        Entry::Page(PageHead { hidden: Some(Box::new(takedown)), ..head }, content)
     }
 
     /// Every record of `bytes`, and the trailer.
@@ -146,8 +146,8 @@ mod tests {
         let entries = [
             page(Some("Titel \" ü"), "a\n\u{0}\r\n\"b\" \u{10ffff}"),
             page(None, " "),
-            Entry::Tombstone(tombstone()),
-            Entry::Tombstone(taken_down()),
+            tombstone(None),
+            tombstone(Some(takedown())),
             hidden(),
         ];
         let (found, trailer) = read(&archive(&entries)).unwrap();
@@ -158,12 +158,8 @@ mod tests {
 
     #[test]
     fn every_flipped_bit_of_an_archive_is_refused() {
-        let whole = archive(&[
-            page(Some("Title"), "Text <b>&amp;"),
-            Entry::Tombstone(tombstone()),
-            Entry::Tombstone(taken_down()),
-            hidden(),
-        ]);
+        let whole =
+            archive(&[page(Some("Title"), "Text <b>&amp;"), tombstone(None), tombstone(Some(takedown())), hidden()]);
         for bit in 0..whole.len() * 8 {
             let mut flipped = whole.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
@@ -173,7 +169,7 @@ mod tests {
 
     #[test]
     fn every_cut_of_an_archive_is_refused() {
-        let whole = archive(&[page(Some("Title"), "Text"), Entry::Tombstone(tombstone())]);
+        let whole = archive(&[page(Some("Title"), "Text"), tombstone(None)]);
         for end in 0..whole.len() {
             assert!(read(&whole[..end]).is_err(), "cut to {end} bytes");
         }
@@ -193,16 +189,19 @@ mod tests {
 
     #[test]
     fn a_whole_line_that_no_store_may_have_is_refused() {
-        let good = encode(&LineBody::of(&page(Some("T"), "x")));
+        let good = record_line(&page(Some("T"), "x"));
         let covered = String::from_utf8(covered(good.as_bytes()).unwrap().to_vec()).unwrap();
         let header = archive(&[]).split_inclusive(|&byte| byte == b'\n').next().unwrap().to_vec();
         for (from, to) in [
             ("a-page-22222222", "A-page-22222222"),
             ("\"version\":3", "\"version\":0"),
-            ("\"version\":3", "\"version\":3,\"html\":\"<script>\""),
+            ("\"content\":", "\"html\":\"<script>\",\"content\":"),
+            ("\"state\":\"active\"", "\"state\":\"archived\""),
+            ("\"state\":\"active\"", "\"state\":\"deleted\""),
+            (",\"content\":\"x\"", ""),
             ("\"title\":\"T\"", "\"title\":\"a\\u202eb\""),
             ("\"content\":\"x\"", "\"content\":\"\""),
-            ("\"created_at_ms\":-5", "\"created_at_ms\":-62167219200001"),
+            ("1969-12-31T", "1969-12-32T"),
             ("\"key_sha256\":\"", "\"key_sha256\":\"+"),
         ] {
             let changed = covered.replacen(from, to, 1);
@@ -217,8 +216,7 @@ mod tests {
 
     #[test]
     fn a_later_version_is_refused_by_its_number() {
-        let covered =
-            r#""header":{"format":"handbill-archive","version":2,"created_at_ms":0,"generator":"x","new":1}}"#;
+        let covered = r#""header":{"format":"handbill-archive","version":2,"created_at":"1970-01-01T00:00:00.000Z","generator":"x","new":1}}"#;
         let digits = sum(covered.as_bytes());
         let error = Decoder::default().line(format!("{{\"sum\":\"{digits}\",{covered}\n").as_bytes()).unwrap_err();
         assert!(matches!(error, ArchiveError::Newer(2)), "{error}");
@@ -227,13 +225,13 @@ mod tests {
     #[test]
     fn the_bytes_of_version_1_stay_as_they_are() {
         let expected = include_str!("version_1.ndjson");
-        let entries = [page(Some("T"), "x\n"), Entry::Tombstone(tombstone())];
+        let entries = [page(Some("T"), "x\n"), tombstone(None)];
         assert_eq!(String::from_utf8(archive(&entries)).unwrap(), expected);
     }
 
     #[test]
     fn the_largest_page_fits_in_a_line() {
-        let line = encode(&LineBody::of(&page(Some(&"\u{10ffff}".repeat(200)), &"\u{1}".repeat(102_400))));
+        let line = record_line(&page(Some(&"\u{10ffff}".repeat(200)), &"\u{1}".repeat(102_400)));
         assert!(line.len() < MAX_LINE_BYTES, "{}", line.len());
     }
 

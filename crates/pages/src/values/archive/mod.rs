@@ -1,13 +1,13 @@
 //! The format in which pages leave a store and come back: lines of JSON, each with a checksum.
 //!
 //! ```text
-//! {"sum":"…","header":{"format":"handbill-archive","version":1,"created_at_ms":…,"generator":"handbill 0.3.0"}}
-//! {"sum":"…","page":{"slug":"…","version":3,"created_at_ms":…,"updated_at_ms":…,"key_sha256":"…","title":"…","content":"…"}}
-//! {"sum":"…","tombstone":{"slug":"…","version":2,"created_at_ms":…,"deleted_at_ms":…}}
-//! {"sum":"…","trailer":{"records":3,"unreadable":0,"sha256":"…"}}
+//! {"sum":"…","header":{"format":"handbill-archive","version":1,"created_at":"…","generator":"handbill 0.3.0"}}
+//! {"sum":"…","record":{"head":{"slug":"…","version":3,…,"state":"active",…},"content":"…"}}
+//! {"sum":"…","record":{"head":{"slug":"…","version":2,…,"state":"deleted"}}}
+//! {"sum":"…","trailer":{"records":2,"unreadable":0,"sha256":"…"}}
 //! ```
 //!
-//! `sum` begins the SHA-256 of the rest of the line, between the comma and the line break. The trailer's `sha256` covers all
+//! A [head](super::head) is the object that stores keep. `sum` begins the SHA-256 of the rest of the line, between the comma and the line break. The trailer's `sha256` covers all
 //! bytes before its line.
 //!
 //! An archive has the hash of an edit key, never the key, and no HTML: an import renders the content itself.
@@ -21,13 +21,11 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use super::content::{Content, ContentError};
-use super::edit_key::EditKeyHash;
+use super::head::{Head, HeadError, HeadObject, PageHead, State};
 use super::hex;
-use super::page::{Page, PageHead, PageState, PageVersion, Tombstone};
-use super::slug::Slug;
-use super::takedown::Takedown;
+use super::page::Page;
+use super::record::{Headed, Record};
 use super::timestamp::UnixMillis;
-use super::title::Title;
 
 pub use self::decoder::Decoder;
 
@@ -36,16 +34,22 @@ pub const VERSION: u32 = 1;
 /// JSON may write each byte of 100 KB as six.
 pub const MAX_LINE_BYTES: usize = 1024 * 1024;
 
+/// A page without what an import renders again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entry {
-    Page(PageHead, Content),
-    Tombstone(Tombstone),
+pub struct ArchivedPage {
+    pub head: PageHead,
+    pub content: Content,
 }
 
-impl Entry {
-    pub fn of(page: &Page) -> Self {
-        let head = PageHead { link_origins: Vec::new(), renderer_version: 0, ..page.head.clone() };
-        Self::Page(head, page.text.content.clone())
+impl From<&Page> for ArchivedPage {
+    fn from(page: &Page) -> Self {
+        Self { head: page.head.clone(), content: page.text.content.clone() }
+    }
+}
+
+impl Headed for ArchivedPage {
+    fn head(&self) -> &PageHead {
+        &self.head
     }
 }
 
@@ -76,17 +80,15 @@ pub enum EntryError {
     #[error("{0}")]
     Json(#[from] serde_json::Error),
     #[error(transparent)]
+    Head(#[from] HeadError),
+    #[error(transparent)]
     Content(#[from] ContentError),
+    #[error("the page has no content")]
+    NoContent,
+    #[error("the deleted page has content")]
+    DeletedContent,
     #[error("a header is the first line only")]
     SecondHeader,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stored {
-    Absent,
-    Active(PageState),
-    Hidden(PageState),
-    Deleted,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -98,28 +100,20 @@ pub enum Precedence {
     StaysHidden,
 }
 
-/// A tombstone is final (contract, decision 18). The higher version wins, then the later time: a restored store repeats
+/// A tombstone is final (contract, decision 18). The higher version wins, then the later write: a restored store repeats
 /// versions. At the same version and time a tombstone wins. No import shows a hidden page.
-pub fn precedence(stored: Stored, imported: &Entry) -> Precedence {
-    let state = match (stored, imported) {
-        (Stored::Absent, _) => return Precedence::Import,
-        (Stored::Deleted, Entry::Tombstone(_)) => return Precedence::Same,
-        (Stored::Deleted, Entry::Page(..)) => return Precedence::StaysDeleted,
-        (Stored::Hidden(_), Entry::Page(head, _)) if head.hidden.is_none() => return Precedence::StaysHidden,
-        (Stored::Active(state) | Stored::Hidden(state), _) => state,
-    };
-    let key = |state: PageState| (state.version, state.updated_at);
-    let (found, given) = match imported {
-        Entry::Page(head, _) => (key(state), key(head.state())),
-        Entry::Tombstone(tombstone) => (key(state), (tombstone.version, tombstone.deleted_at)),
-    };
-    match given.cmp(&found) {
-        Ordering::Greater => Precedence::Import,
-        Ordering::Less => Precedence::NewerStays,
-        Ordering::Equal => match imported {
-            Entry::Page(..) => Precedence::Same,
-            Entry::Tombstone(_) => Precedence::Import,
-        },
+pub fn precedence(stored: Option<&Head>, imported: &Head) -> Precedence {
+    let Some(stored) = stored else { return Precedence::Import };
+    match (&stored.state, &imported.state) {
+        (State::Deleted(_), State::Deleted(_)) => return Precedence::Same,
+        (State::Deleted(_), _) => return Precedence::StaysDeleted,
+        (State::Hidden(..), State::Active(_)) => return Precedence::StaysHidden,
+        _ => {}
+    }
+    match (imported.order().cmp(&stored.order()), &imported.state) {
+        (Ordering::Greater, _) | (Ordering::Equal, State::Deleted(_)) => Precedence::Import,
+        (Ordering::Less, _) => Precedence::NewerStays,
+        (Ordering::Equal, _) => Precedence::Same,
     }
 }
 
@@ -136,8 +130,7 @@ const SUM_DIGITS: usize = 32;
 #[serde(rename_all = "snake_case")]
 enum LineBody {
     Header(Header),
-    Page(PageLine),
-    Tombstone(Tombstone),
+    Record(RecordLine),
     Trailer(Trailer),
 }
 
@@ -145,23 +138,17 @@ enum LineBody {
 struct Header {
     format: String,
     version: u32,
-    created_at_ms: i64,
+    created_at: UnixMillis,
     generator: String,
 }
 
-/// Has no HTML.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PageLine {
-    slug: Slug,
-    version: PageVersion,
-    created_at_ms: UnixMillis,
-    updated_at_ms: UnixMillis,
-    key_sha256: EditKeyHash,
-    title: Option<Title>,
-    content: Content,
+struct RecordLine {
+    head: HeadObject,
+    /// `None` for a tombstone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    hidden: Option<Takedown>,
+    content: Option<Content>,
 }
 
 /// The last line.
@@ -203,44 +190,27 @@ fn sum(covered: &[u8]) -> String {
     hex::encode(&Sha256::digest(covered)[..SUM_DIGITS / 2])
 }
 
-impl LineBody {
-    fn of(entry: &Entry) -> Self {
-        match entry.clone() {
-            Entry::Page(head, content) => {
-                let PageHead {
-                    slug,
-                    version,
-                    created_at: created_at_ms,
-                    updated_at: updated_at_ms,
-                    key_hash: key_sha256,
-                    title,
-                    hidden,
-                    link_origins: _,
-                    renderer_version: _,
-                } = head;
-                let hidden = hidden.map(|hidden| *hidden);
-                Self::Page(PageLine { slug, version, created_at_ms, updated_at_ms, key_sha256, title, content, hidden })
-            }
-            Entry::Tombstone(tombstone) => Self::Tombstone(tombstone),
-        }
+impl From<&Record<ArchivedPage>> for LineBody {
+    fn from(record: &Record<ArchivedPage>) -> Self {
+        Self::Record(RecordLine { head: record.head().into(), content: record.page().map(|page| page.content.clone()) })
     }
 }
 
-impl PageLine {
-    fn into_entry(self) -> Result<Entry, EntryError> {
-        let head = PageHead {
-            slug: self.slug,
-            title: self.title,
-            key_hash: self.key_sha256,
-            version: self.version,
-            created_at: self.created_at_ms,
-            updated_at: self.updated_at_ms,
-            link_origins: Vec::new(),
-            renderer_version: 0,
-            hidden: self.hidden.map(Box::new),
+impl RecordLine {
+    fn into_record(self) -> Result<Record<ArchivedPage>, EntryError> {
+        let Self { head, content } = self;
+        let page = |head: PageHead| {
+            head.state.details.check().map_err(HeadError::Field)?;
+            let content = content.as_ref().ok_or(EntryError::NoContent)?;
+            // What a store has may be longer than is allowed today.
+            Ok::<_, EntryError>(ArchivedPage { head, content: Content::parse(content.as_str())? })
         };
-        // What a store has may be longer than is allowed today.
-        Ok(Entry::Page(head, Content::parse(self.content.as_str())?))
+        Ok(match Record::from(Head::try_from(head)?) {
+            Record::Active(head) => Record::Active(page(head)?),
+            Record::Hidden(head, takedown) => Record::Hidden(page(head)?, takedown),
+            Record::Deleted(_) if content.is_some() => return Err(EntryError::DeletedContent),
+            Record::Deleted(tombstone) => Record::Deleted(tombstone),
+        })
     }
 }
 
@@ -254,7 +224,7 @@ pub struct Encoder {
 impl Encoder {
     /// Also returns the first line.
     pub fn begin(created_at: UnixMillis, generator: String) -> (Self, String) {
-        let header = Header { format: FORMAT.to_owned(), version: VERSION, created_at_ms: created_at.get(), generator };
+        let header = Header { format: FORMAT.to_owned(), version: VERSION, created_at, generator };
         let mut encoder = Self { digest: Sha256::new(), records: 0, unreadable: 0 };
         let line = encode(&LineBody::Header(header));
         encoder.digest.update(line.as_bytes());
@@ -284,64 +254,69 @@ fn hex_digest(digest: Sha256) -> String {
     hex::encode(&digest.finalize())
 }
 
-/// The line of one record.
-pub fn entry_line(entry: &Entry) -> String {
-    encode(&LineBody::of(entry))
+pub fn record_line(record: &Record<ArchivedPage>) -> String {
+    encode(&LineBody::from(record))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::values::details::Details;
     use crate::values::edit_key::EditKey;
+    use crate::values::head::PageVersion;
+    use crate::values::slug::Slug;
+    use crate::values::takedown::{Takedown, TakedownReason};
 
-    fn state(version: u64, updated_at: i64) -> PageState {
-        PageState { version: PageVersion::new(version), updated_at: UnixMillis::new(updated_at) }
+    fn page(version: u64, changed_at: i64) -> Head {
+        let (slug, details) = (Slug::parse("a-22222222").unwrap(), Details::default());
+        let head = PageHead::first(slug, details, EditKey::random(|_| 0).hash(), UnixMillis::new(0));
+        let (version, changed_at) = (PageVersion::new(version), UnixMillis::new(changed_at));
+        Head { version, changed_at, ..head.map_state(State::Active) }
     }
 
-    fn page(version: u64, updated_at: i64) -> Entry {
-        let (slug, title) = (Slug::parse("a-22222222").unwrap(), Title::parse("a").unwrap());
-        let head = PageHead::first(slug, title, EditKey::random(|_| 0).hash(), UnixMillis::new(0));
-        let PageState { version, updated_at } = state(version, updated_at);
-        Entry::Page(PageHead { version, updated_at, ..head }, Content::parse("x".to_owned()).unwrap())
-    }
-
-    fn tombstone(version: u64, deleted_at: i64) -> Entry {
-        Entry::Tombstone(Tombstone {
-            slug: Slug::parse("a-22222222").unwrap(),
-            version: PageVersion::new(version),
-            created_at: UnixMillis::new(0),
-            deleted_at: UnixMillis::new(deleted_at),
-            takedown: None,
+    fn hidden(version: u64, changed_at: i64) -> Head {
+        let takedown = Takedown::new(TakedownReason::Spam, "desk").unwrap();
+        page(version, changed_at).map_state(|state| match state {
+            State::Active(live) => State::Hidden(live, takedown),
+            other => other,
         })
     }
 
+    fn tombstone(version: u64, changed_at: i64) -> Head {
+        page(version, changed_at).map_state(|_| State::Deleted(None))
+    }
+
     #[test]
-    fn a_tombstone_is_never_revived() {
-        assert_eq!(precedence(Stored::Deleted, &page(u64::MAX, i64::MAX)), Precedence::StaysDeleted);
-        assert_eq!(precedence(Stored::Deleted, &tombstone(9, 9)), Precedence::Same);
+    fn a_tombstone_is_never_revived_and_no_hidden_page_is_shown() {
+        let [deleted, found] = [tombstone(2, 2), hidden(3, 30)];
+        assert_eq!(precedence(Some(&deleted), &page(u64::MAX, i64::MAX)), Precedence::StaysDeleted);
+        assert_eq!(precedence(Some(&deleted), &tombstone(9, 9)), Precedence::Same);
+        assert_eq!(precedence(Some(&found), &page(9, 99)), Precedence::StaysHidden);
+        assert_eq!(precedence(Some(&found), &hidden(3, 31)), Precedence::Import);
     }
 
     #[test]
     fn a_free_slug_takes_anything() {
-        assert_eq!(precedence(Stored::Absent, &page(1, 0)), Precedence::Import);
-        assert_eq!(precedence(Stored::Absent, &tombstone(2, 0)), Precedence::Import);
+        for imported in [page(1, 0), hidden(1, 0), tombstone(2, 0)] {
+            assert_eq!(precedence(None, &imported), Precedence::Import);
+        }
     }
 
     #[test]
-    fn the_version_decides_and_then_the_time() {
-        let stored = Stored::Active(state(3, 30));
+    fn the_version_decides_and_then_the_time_of_the_last_write() {
         for (imported, expected) in [
             (page(2, 99), Precedence::NewerStays),
             (page(3, 29), Precedence::NewerStays),
             (page(3, 30), Precedence::Same),
             (page(3, 31), Precedence::Import),
+            (hidden(3, 31), Precedence::Import),
             (page(4, 0), Precedence::Import),
             (tombstone(4, 0), Precedence::Import),
             (tombstone(3, 30), Precedence::Import),
             (tombstone(3, 29), Precedence::NewerStays),
             (tombstone(2, 99), Precedence::NewerStays),
         ] {
-            assert_eq!(precedence(stored, &imported), expected, "{imported:?}");
+            assert_eq!(precedence(Some(&page(3, 30)), &imported), expected, "{imported:?}");
         }
     }
 }
