@@ -22,13 +22,25 @@ impl CacheSettings {
     }
 }
 
-/// The lowest limit of this process's control groups (version 2), in bytes.
+/// What version 1 of control groups says without a limit is the largest multiple of a page below 2^63.
+const NO_LIMIT: u64 = 1 << 62;
+
+/// The lowest limit of this process's control groups (version 1 or 2), in bytes.
 fn memory_limit(read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
     let groups = read(Path::new("/proc/self/cgroup"))?;
-    // A container may see its group as the root, but be told the outer name.
-    let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    let files = Path::new(own).ancestors().map(|group| Path::new("/sys/fs/cgroup").join(group).join("memory.max"));
-    files.filter_map(|file| read(&file)?.trim().parse().ok()).min()
+    let files = groups.lines().filter_map(|line| {
+        let (controllers, own) = line.split_once(':')?.1.split_once(":/")?;
+        let (root, file) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            _ if controllers.split(',').any(|name| name == "memory") => {
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
+            _ => return None,
+        };
+        // A container may see its group as the root, but be told the outer name.
+        Some(Path::new(own).ancestors().map(move |group| Path::new(root).join(group).join(file)))
+    });
+    files.flatten().filter_map(|file| read(&file)?.trim().parse().ok()).filter(|limit| *limit < NO_LIMIT).min()
 }
 
 fn byte_size(text: &str) -> Result<u64, &'static str> {
@@ -59,6 +71,14 @@ mod tests {
         assert_eq!(limit(&[group, (own, "1000\n"), (outer, "max\n")]), Some(1000));
         assert_eq!(limit(&[group, ("/sys/fs/cgroup/memory.max", "3000")]), Some(3000));
         assert_eq!(limit(&[group, (own, "max\n")]), None);
+        let (own, root) =
+            ("/sys/fs/cgroup/memory/x/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.limit_in_bytes");
+        assert_eq!(limit(&[group, (own, "2000\n"), (root, "9223372036854771712\n")]), Some(2000));
+        assert_eq!(
+            limit(&[("/proc/self/cgroup", "9:cpu,memory:/x\n1:name=systemd:/x\n"), (root, "1000\n")]),
+            Some(1000)
+        );
+        assert_eq!(limit(&[group, (root, "9223372036854771712\n")]), None);
         assert_eq!(limit(&[]), None);
     }
 
