@@ -11,8 +11,8 @@ class Handbill:
     def __init__(self, processes, binary, settings, name="handbill", listen="127.0.0.1:0", admin="127.0.0.1:0", **more):
         command = [binary, "serve", "--listen", listen, "--admin-listen", admin, *settings]
         self.process = processes.start(command, name, **more)
-        self.url = said(self.process, r"listens on (http://\S+)")
-        self.admin = said(self.process, r"Operators: (http://[^/]+)")
+        self.url = "http://" + said(self.process, r'"listen":"([^"]+)"', "err")
+        self.admin = "http://" + said(self.process, r'"admin_listen":"([^"]+)"', "err")
 
     def until_ready(self):
         until(lambda: answers(f"{self.admin}/readyz"), f"{self.process.name} is ready")

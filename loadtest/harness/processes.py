@@ -56,13 +56,13 @@ def until(condition, what):
     raise SystemExit(f"not within {PATIENCE} s: {what}")
 
 
-def said(process, pattern):
-    """Waits until `pattern` matches the standard output of `process`. Returns the first group."""
+def said(process, pattern, stream="out"):
+    """Waits until `pattern` matches the standard output of `process`, or its standard error. Returns the first group."""
 
     def look():
         if process.poll() is not None:
             raise SystemExit(f"{process.name} ended: see {process.out.with_suffix('.err')}")
-        return re.search(pattern, process.out.read_text())
+        return re.search(pattern, process.out.with_suffix(f".{stream}").read_text())
 
     return until(look, f"{process.name} says where it listens").group(1)
 

@@ -3,7 +3,7 @@
 mod backends;
 mod public;
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -200,7 +200,7 @@ async fn serve_async(
     if base_url.as_str().starts_with("https://") && settings.moderation.contacts.abuse_contact.is_none() {
         tracing::warn!("readers cannot report pages: name a mail address or URL with --abuse-contact");
     }
-    announce(&base_url, address, admin_address, &location.await, limits.connections);
+    announce(&base_url, address, admin_address, &location.await, limits.connections, deps.cache_bytes);
     let counted = ListenerMetrics { open: metrics.connections.clone(), refused: metrics.connections_refused.clone() };
     let serving = serve_connections(listener, public, limits, counted, phases);
     let limits = drain_limits(&settings.http);
@@ -229,10 +229,21 @@ async fn serve_async(
     Ok(if ended.is_complete { ExitCode::SUCCESS } else { ExitCode::from(CUT_SHORT) })
 }
 
-/// Tells operators the addresses, in the log and on standard output, with a way to publish.
-fn announce(base_url: &Origin, address: SocketAddr, admin: SocketAddr, pages: &str, connections: usize) {
+/// Tells operators the addresses: in the log, and on a terminal with a way to publish.
+fn announce(
+    base_url: &Origin,
+    address: SocketAddr,
+    admin: SocketAddr,
+    pages: &str,
+    connections: usize,
+    cache_bytes: u64,
+) {
     let (version, commit) = (env!("CARGO_PKG_VERSION"), COMMIT);
-    tracing::info!(version, commit, listen = %address, admin_listen = %admin, %base_url, pages, connections, "started");
+    tracing::info!(version, commit, listen = %address, admin_listen = %admin, %base_url, pages, connections, cache_bytes, "started");
+    let mut stdout = io::stdout().lock();
+    if !stdout.is_terminal() {
+        return;
+    }
     let text = format!(
         "Handbill {version} listens on http://{address} and gives out addresses at {base_url}
 Operators: http://{admin}/metrics, /livez, /readyz
@@ -240,7 +251,6 @@ Data:      {pages}
 Publish:   curl {base_url}/api/pages -H 'Content-Type: application/json' -d '{{\"title\": \"Hello, world\", \"content\": \"A *first* page.\"}}'
 ",
     );
-    // Serving continues even if standard output is closed.
-    let mut stdout = io::stdout().lock();
+    // Serving continues even if the terminal is gone.
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }

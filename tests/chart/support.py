@@ -96,9 +96,8 @@ def handbill(*options):
     assert BINARY.exists(), f"{BINARY} does not exist: run cargo build, or set HANDBILL_BINARY"
 
     def addresses(text):
-        public = re.search(r"listens on (http://\S+)", text)
-        admin = re.search(r"Operators: (http://[^/\s]+)", text)
-        return public and admin and (public[1], [admin[1]])
+        found = re.search(r'"listen":"([^"]+)","admin_listen":"([^"]+)"', text)
+        return found and (f"http://{found[1]}", [f"http://{found[2]}"])
 
     with tempfile.TemporaryDirectory() as folder:
         listeners = ["--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0"]

@@ -1,15 +1,15 @@
 //! Logs and metrics, as operators see them. `scrub` checks that no key is ever among them.
 
 use std::collections::HashSet;
-use std::io::PipeReader;
+use std::io::{BufRead, BufReader, PipeReader};
 use std::thread;
 
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
 use super::client::{Connection, get, post};
-use super::support::{Server, Watchdog, handbill, handbill_after};
+use super::support::{Server, Watchdog, handbill, handbill_after, pid};
 
 #[test]
 fn logs_are_json_with_one_line_for_each_request_and_its_id() {
@@ -40,6 +40,24 @@ fn logs_are_json_with_one_line_for_each_request_and_its_id() {
     for part in ["nowhere", "nothing-22222222", "secret", "sesame", "\"client\""] {
         assert!(!log.contains(part), "{part:?} is in {log}");
     }
+}
+
+#[test]
+fn all_that_a_start_says_is_json_without_a_terminal() {
+    let directory = tempdir().unwrap();
+    let mut command = handbill(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"]);
+    let (output, writer) = std::io::pipe().unwrap();
+    command.arg(directory.path()).stdout(writer.try_clone().unwrap()).stderr(writer);
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let watchdog = Watchdog::over(&child);
+    let mut lines = BufReader::new(output).lines().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let started = lines.find(|line| line["message"] == "started").unwrap();
+    assert!(started["listen"].as_str().is_some_and(|address| address.starts_with("127.0.0.1:")), "{started}");
+    kill_process(pid(&child), Signal::TERM).unwrap();
+    assert_eq!(lines.last().unwrap()["message"], "drained: every request was answered");
+    assert!(child.wait().unwrap().success());
+    watchdog.call_off();
 }
 
 #[test]

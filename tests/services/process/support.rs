@@ -1,8 +1,10 @@
 //! The binary under test: started with a free port and a directory of its own, and ended with the test.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -11,6 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 
 use super::client::get;
 use crate::environment::TEST_TIMEOUT;
@@ -78,29 +81,28 @@ impl Server {
         Self::spawn(command)
     }
 
-    /// Starts `command`, whose arguments say where it listens.
+    /// Starts `command`, whose arguments say where it listens. Its standard output is a terminal, where it announces
+    /// its addresses.
     pub(crate) fn spawn(mut command: Command) -> Self {
-        let mut child = command.stdin(Stdio::null()).spawn().expect("it starts");
+        let (terminal, its_end) = terminal();
+        let mut child = command.stdin(Stdio::null()).stdout(its_end).spawn().expect("it starts");
+        // It has the other end of the terminal.
+        drop(command);
         let log = child.stderr.take().map_or_else(Log::nowhere, Log::of);
-        let mut stdout = BufReader::new(child.stdout.take().expect("it is a pipe"));
+        let mut stdout = BufReader::new(terminal).lines().map_while(Result::ok);
         let watchdog = Watchdog::over(&child);
         let mut announcement = Vec::new();
         while announcement.len() < 4 {
-            let mut line = String::new();
-            if stdout.read_line(&mut line).expect("it is UTF-8") == 0 {
+            let Some(line) = stdout.next() else {
                 let _ = child.wait();
                 panic!("it ended instead of starting: {:?}", log.to_end());
-            }
-            announcement.push(line.trim_end().to_owned());
+            };
+            announcement.extend((!line.starts_with("This starts a server")).then_some(line));
         }
         watchdog.call_off();
         let address = address_in(&announcement[0], "listens on http://");
         let admin = address_in(&announcement[1], "Operators: http://");
-        let stdout = thread::spawn(move || {
-            let mut rest = String::new();
-            let _ = stdout.read_to_string(&mut rest);
-            rest
-        });
+        let stdout = thread::spawn(move || stdout.collect());
         Self { child, address, admin, announcement, stdout: Some(stdout), log }
     }
 
@@ -142,6 +144,15 @@ impl Server {
         self.signal(Signal::TERM);
         self.finish()
     }
+}
+
+/// A new terminal, and the end of it that a process gets.
+fn terminal() -> (File, OwnedFd) {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let terminal = openpt(flags).expect("there are terminals");
+    unlockpt(&terminal).expect("it is new");
+    let its_end = ioctl_tiocgptpeer(&terminal, flags).expect("it is unlocked");
+    (terminal.into(), its_end)
 }
 
 /// The process id of `child`, which must be running.
