@@ -1,9 +1,12 @@
 """Checks the chart with Helm and the schemas of Kubernetes, and that repeated text agrees."""
 
+import concurrent.futures
 import functools
 import json
 import re
+import tempfile
 import unittest
+from pathlib import Path
 
 import jsonschema
 import kubernetes_validate
@@ -14,7 +17,7 @@ from support import BINARY, CHART, EXAMPLES, ROOT, TOOLS, render, run, succeed
 KUBERNETES = "1.36"
 # Settings that the chart makes of values of its own.
 OWN = set(
-    "listen admin-listen admin-socket base-url mcp-base-url store data-dir trusted-proxies drain-delay blocklist-file "
+    "listen admin-listen admin-socket base-url mcp-base-url store data-dir trusted-proxies blocklist-file "
     "scylla-nodes scylla-keyspace scylla-datacenter scylla-consistency scylla-username scylla-password-file scylla-ca-file "
     "scylla-client-cert-file redis-url redis-username redis-password-file redis-ca-file".split()
 )
@@ -68,6 +71,21 @@ def pod(manifest):
     return spec.get("template", {}).get("spec") or (spec if manifest["kind"] == "Pod" else None)
 
 
+def check(manifests, folder):
+    """Runs the chart's check as its Job would, with files of its own in place of Secrets and ConfigMaps."""
+    folder = Path(folder)
+    if not (folder / "tls.key").exists():
+        certificate = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=pages.example"]
+        succeed(*certificate, "-keyout", folder / "tls.key", "-out", folder / "tls.crt")
+        (folder / "ca.crt").write_text((folder / "tls.crt").read_text())
+        (folder / "blocklist").write_text("spam.example\n")
+        (folder / "password").write_text("secret")
+    (job,) = [item for item in read(manifests) if item["metadata"]["name"].endswith("-check")]
+    (container,) = pod(job)["containers"]
+    environment = {each["name"]: re.sub(r"/etc/handbill/[a-z-]+", str(folder), each.get("value", "name")) for each in container["env"]}
+    return run(BINARY, *container["args"], env=environment)
+
+
 def settings(command):
     return set(re.findall(r"\[env: (HANDBILL_[A-Z_]+)", succeed(BINARY, command, "--help")))
 
@@ -110,7 +128,7 @@ class Chart(unittest.TestCase):
 
     def test_settings_are_those_of_the_program(self):
         schema = json.loads((CHART / "values.schema.json").read_text())
-        listed = schema["properties"]["settings"]["propertyNames"]["enum"]
+        listed = list(schema["properties"]["settings"]["properties"])
         known = {name.removeprefix("HANDBILL_").lower().replace("_", "-") for name in settings("serve")}
         wanted = sorted(known - OWN)
         self.assertEqual(listed, wanted, f"put into values.schema.json:\n{json.dumps(wanted)}")
@@ -120,18 +138,55 @@ class Chart(unittest.TestCase):
         given = {each["name"] for example in EXAMPLES for item in objects(example) if pod(item) for each in pod(item)["containers"][0].get("env", [])}
         self.assertEqual(given - known, set())
 
-    def test_the_program_accepts_the_smallest_installations(self):
-        for store in ("sqlite", "scylla"):
-            (workload,) = [item for item in objects(CHART / f"ci/{store}-values.yaml") if item["kind"] in ("Deployment", "StatefulSet")]
-            environment = {each["name"]: each["value"] for each in pod(workload)["containers"][0]["env"]}
-            done = run(BINARY, "serve", "--check-config", env=environment)
-            self.assertEqual(done.returncode, 0, done.stderr)
+    def test_the_check_accepts_every_example(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for example in EXAMPLES:
+                done = check(render(example), folder)
+                self.assertEqual(done.returncode, 0, f"{example.name}: {done.stderr}")
+
+    def test_a_setting_that_the_program_refuses_is_refused_before_a_pod(self):
+        wrong = (
+            "abuse-contact=nobody,allowed-hosts=a b,cache-size=lots,create-limit=many,create-limit=100001,edge-max-age=1h,edit-limit=-1,"
+            "limit-networks=10.0.0.0/8,log=a=b=c,log-format=xml,max-connections=0,noindex-all=perhaps,otlp-endpoint=collector,"
+            "rate-window=0s,redis-mode=x,redis-timeout=1h,site-links=privacy,token-limit=1.5,drain-delay=soon,drain-timeout=1h"
+        ).split(",")
+        with tempfile.TemporaryDirectory() as folder:
+            for setting in wrong:
+                with self.subTest(setting):
+                    rendered = run("helm", "template", "handbill", CHART, "-f", CHART / "ci/sqlite-values.yaml", "--set-string", f"settings.{setting}")
+                    name = setting.partition("=")[0]
+                    if rendered.returncode == 0:
+                        done = check(rendered.stdout, folder)
+                        self.assertEqual(done.returncode, 2, done.stderr)
+                        self.assertIn(f"--{name}", done.stderr)
+                    else:
+                        self.assertIn(f"'/settings/{name}'", rendered.stderr)
+
+    def test_a_key_without_a_value_crashes_no_template(self):
+        def keys(values, above=""):
+            for name, value in values.items():
+                yield above + name
+                if isinstance(value, dict):
+                    yield from keys(value, f"{above}{name}.")
+
+        def fault(case):
+            example, key = case
+            done = run("helm", "template", "handbill", CHART, "-f", CHART / f"ci/{example}-values.yaml", "--set", f"{key}=null")
+            clean = done.returncode == 0 or re.search("do not fit together|meet the specifications", done.stderr)
+            return None if clean else f"{example}: {key}: {done.stderr}"
+
+        names = list(keys(yaml.safe_load((CHART / "values.yaml").read_text())))
+        cases = [(example, name) for example in ("sqlite", "everything") for name in names]
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            self.assertEqual([found for found in pool.map(fault, cases) if found], [])
 
     def test_the_schema_is_closed_and_has_the_names_of_the_values(self):
         def walk(schema, values, path):
             if "properties" in schema:
                 self.assertIs(schema["additionalProperties"], False, path)
-                self.assertEqual(set(schema["properties"]) - {"global"}, set(values), path)
+                # `settings` has those that operators change often.
+                listed = set(schema["properties"]) - {"global"}
+                self.assertEqual(listed & set(values) if path == "values.settings" else listed, set(values), path)
                 for name, value in values.items():
                     walk(schema["properties"][name], value, f"{path}.{name}")
 
