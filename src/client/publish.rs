@@ -12,7 +12,7 @@ use super::ClientError;
 use super::api::{Answer, Api, not_handbill};
 use super::key_file::{KeyFile, SavedKey};
 use super::page::PageReference;
-use handbill_pages::ports::random::{Random, index_below};
+use handbill_pages::ports::random::Random;
 use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::hex;
 use handbill_pages::values::origin::Origin;
@@ -118,7 +118,8 @@ fn save(keys: &KeyFile, sent: &str, new: &SavedKey) -> Result<(), ClientError> {
 /// With enough different characters for every server.
 fn new_key() -> EditKey {
     loop {
-        let key = EditKey::random(|bound| index_below(&Random::System, bound));
+        let mut indices = Random::System.indices();
+        let key = EditKey::random(|bound| indices.below(bound));
         if EditKey::parse_new(key.reveal()).is_ok() {
             return key;
         }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use handbill_pages::ports::page_store::{Expected, PageStore, PutResult};
-use handbill_pages::ports::random::{Random, index_below};
+use handbill_pages::ports::random::Random;
 use handbill_pages::values::content::Content;
 use handbill_pages::values::details::{Details, DetailsPatch};
 use handbill_pages::values::edit_key::EditKey;
@@ -23,13 +23,13 @@ pub(crate) const CREATED: i64 = 1_795_235_400_123;
 
 /// A key as a client makes it. No two are the same, because the tests of a program may share a store.
 pub(crate) fn new_key() -> String {
-    EditKey::random(|bound| index_below(&Random::System, bound)).reveal().to_owned()
+    EditKey::random(|bound| Random::System.indices().below(bound)).reveal().to_owned()
 }
 
 /// A slug that no other test has, nor an earlier run of this one.
 pub(crate) fn slug() -> Slug {
     let title = Title::parse("A test page").unwrap();
-    Slug::derive(&title, SlugSuffix::random(|below| index_below(&Random::System, below)))
+    Slug::derive(&title, SlugSuffix::random(|below| Random::System.indices().below(below)))
 }
 
 pub(crate) fn page(content: &str) -> Page {
@@ -38,7 +38,7 @@ pub(crate) fn page(content: &str) -> Page {
 
 /// A new page under `slug`, with a key of its own.
 pub(crate) fn page_at(slug: Slug, content: &str) -> Page {
-    let key_hash = EditKey::random(|below| index_below(&Random::System, below)).hash();
+    let key_hash = EditKey::random(|below| Random::System.indices().below(below)).hash();
     let details = Details::with_title(Title::parse("A test page").unwrap());
     let head = PageHead::first(slug, details, key_hash, UnixMillis::new(CREATED));
     Page::new(head, Content::parse(content.to_owned()).unwrap(), render(content))

@@ -12,7 +12,7 @@ use std::time::Instant;
 use handbill_pages::ports::operated_store::OperatedStore;
 use handbill_pages::ports::page_scan::{PageScan, ScanLimit};
 use handbill_pages::ports::page_store::{ChangeListener, CreatesSwitch, Expected, PageStore, PutResult, StoreError};
-use handbill_pages::ports::random::{Random, index_below};
+use handbill_pages::ports::random::Random;
 use handbill_pages::values::content::Content;
 use handbill_pages::values::details::{Details, DetailsPatch};
 use handbill_pages::values::edit_key::EditKey;
@@ -43,8 +43,8 @@ fn at(millis: i64) -> UnixMillis {
 
 fn page(content: &str) -> Arc<Page> {
     let title = Title::parse("A test page").unwrap();
-    let slug = Slug::derive(&title, SlugSuffix::random(|below| index_below(&Random::System, below)));
-    let key = EditKey::random(|below| index_below(&Random::System, below)).hash();
+    let slug = Slug::derive(&title, SlugSuffix::random(|below| Random::System.indices().below(below)));
+    let key = EditKey::random(|below| Random::System.indices().below(below)).hash();
     let head = PageHead::first(slug, Details::with_title(title), key, at(0));
     Arc::new(Page::new(head, Content::parse(content.to_owned()).unwrap(), render(content)))
 }

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use handbill_pages::ports::page_store::{Expected, PageStore, PutResult};
-use handbill_pages::ports::random::{Random, index_below};
+use handbill_pages::ports::random::Random;
 use handbill_pages::values::content::Content;
 use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::head::{PageHead, PageVersion};
@@ -43,7 +43,7 @@ fn main() {
 }
 
 fn random(below: usize) -> usize {
-    index_below(&Random::System, below)
+    Random::System.indices().below(below)
 }
 
 /// Writes until it is killed. Each line says what was acknowledged: `active` with a version, or `deleted`.

@@ -1,6 +1,8 @@
 //! The stable error codes: one table with the HTTP status and the advice for each.
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use strum::VariantArray;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
 pub enum Code {
     InvalidBody,
     EmptyContent,
@@ -37,74 +39,75 @@ pub enum Code {
     InvalidScope,
 }
 
-/// Text, HTTP status and advice, in the order of declaration.
-const TABLE: [(Code, &str, u16, &str); 24] = [
-    (Code::InvalidBody, "invalid_body", 400, "correct the field that the message names"),
-    (Code::EmptyContent, "empty_content", 400, "send at least one character"),
-    (
-        Code::ContentRefused,
-        "content_refused",
-        400,
-        "remove the text or link that this service does not publish, or ask its operators",
-    ),
-    (Code::KeyInUse, "key_in_use", 400, "make a new key for a new page, or update the page that has this one"),
-    (Code::MissingKey, "missing_key", 401, "send this page's edit key, in the header or, over MCP, as `edit_key`"),
-    (
-        Code::InvalidKey,
-        "invalid_key",
-        401,
-        "send this page's edit key, not that of another; a lost key cannot be recovered",
-    ),
-    (Code::KeyInQuery, "key_in_query", 401, "send the key in the header only, never in the address"),
-    (Code::KeyInQueryOfPost, "key_in_query", 400, "send no key in the address"),
-    (
-        Code::CrossOrigin,
-        "cross_origin",
-        403,
-        "use the form on the home page, or send JSON to `/api/pages`, which every site may call",
-    ),
-    (Code::NotFound, "not_found", 404, "check the address"),
-    (Code::MethodNotAllowed, "method_not_allowed", 405, "use a method that `Allow` names"),
-    (Code::Timeout, "timeout", 408, "send the request again"),
-    (Code::Gone, "gone", 410, "nothing: the page was deleted, or an operator has hidden it"),
-    (
-        Code::PreconditionFailed,
-        "precondition_failed",
-        412,
-        "read the page again, then send the change with its new `ETag` in `If-Match`, or without `If-None-Match`",
-    ),
-    (Code::ContentTooLarge, "content_too_large", 413, "shorten the content, or split it over several pages"),
-    (Code::BodyTooLarge, "body_too_large", 413, "send a smaller body"),
-    (Code::RateLimited, "rate_limited", 429, "wait for the seconds in `Retry-After`, then send it again"),
-    (Code::HeadersTooLarge, "headers_too_large", 431, "send fewer or shorter headers"),
-    (Code::Internal, "internal", 500, "read the page before trying again"),
-    (
-        Code::Unavailable,
-        "unavailable",
-        503,
-        "wait for the seconds in `Retry-After`; the message says whether anything may have been changed",
-    ),
-    (Code::InvalidRequest, "invalid_request", 400, "correct the request as the message says"),
-    (Code::InvalidClient, "invalid_client", 401, "send the slug as `client_id` and the edit key as `client_secret`"),
-    (Code::UnsupportedGrantType, "unsupported_grant_type", 400, "send `grant_type=client_credentials`"),
-    (Code::InvalidScope, "invalid_scope", 400, "leave `scope` out"),
-];
-
 impl Code {
     pub fn all() -> impl Iterator<Item = Self> {
-        TABLE.into_iter().map(|(code, ..)| code)
+        Self::VARIANTS.iter().copied()
     }
 
     pub const fn as_str(self) -> &'static str {
-        TABLE[self as usize].1
+        self.row().0
     }
 
     pub const fn status(self) -> u16 {
-        TABLE[self as usize].2
+        self.row().1
     }
 
     pub const fn advice(self) -> &'static str {
-        TABLE[self as usize].3
+        self.row().2
+    }
+
+    /// Text, HTTP status and advice.
+    const fn row(self) -> (&'static str, u16, &'static str) {
+        match self {
+            Self::InvalidBody => ("invalid_body", 400, "correct the field that the message names"),
+            Self::EmptyContent => ("empty_content", 400, "send at least one character"),
+            Self::ContentRefused => (
+                "content_refused",
+                400,
+                "remove the text or link that this service does not publish, or ask its operators",
+            ),
+            Self::KeyInUse => {
+                ("key_in_use", 400, "make a new key for a new page, or update the page that has this one")
+            }
+            Self::MissingKey => {
+                ("missing_key", 401, "send this page's edit key, in the header or, over MCP, as `edit_key`")
+            }
+            Self::InvalidKey => {
+                ("invalid_key", 401, "send this page's edit key, not that of another; a lost key cannot be recovered")
+            }
+            Self::KeyInQuery => ("key_in_query", 401, "send the key in the header only, never in the address"),
+            Self::KeyInQueryOfPost => ("key_in_query", 400, "send no key in the address"),
+            Self::CrossOrigin => (
+                "cross_origin",
+                403,
+                "use the form on the home page, or send JSON to `/api/pages`, which every site may call",
+            ),
+            Self::NotFound => ("not_found", 404, "check the address"),
+            Self::MethodNotAllowed => ("method_not_allowed", 405, "use a method that `Allow` names"),
+            Self::Timeout => ("timeout", 408, "send the request again"),
+            Self::Gone => ("gone", 410, "nothing: the page was deleted, or an operator has hidden it"),
+            Self::PreconditionFailed => (
+                "precondition_failed",
+                412,
+                "read the page again, then send the change with its new `ETag` in `If-Match`, or without `If-None-Match`",
+            ),
+            Self::ContentTooLarge => ("content_too_large", 413, "shorten the content, or split it over several pages"),
+            Self::BodyTooLarge => ("body_too_large", 413, "send a smaller body"),
+            Self::RateLimited => ("rate_limited", 429, "wait for the seconds in `Retry-After`, then send it again"),
+            Self::HeadersTooLarge => ("headers_too_large", 431, "send fewer or shorter headers"),
+            Self::Internal => ("internal", 500, "read the page before trying again"),
+            Self::Unavailable => (
+                "unavailable",
+                503,
+                "wait for the seconds in `Retry-After`; the message says whether anything may have been changed",
+            ),
+            Self::InvalidRequest => ("invalid_request", 400, "correct the request as the message says"),
+            Self::InvalidClient => {
+                ("invalid_client", 401, "send the slug as `client_id` and the edit key as `client_secret`")
+            }
+            Self::UnsupportedGrantType => ("unsupported_grant_type", 400, "send `grant_type=client_credentials`"),
+            Self::InvalidScope => ("invalid_scope", 400, "leave `scope` out"),
+        }
     }
 
     /// Only the home page's form answers with this code.

@@ -207,14 +207,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_is_listed_once_in_the_order_of_its_declaration() {
-        for (place, code) in Code::all().enumerate() {
-            assert_eq!(code as usize, place, "{code:?}");
-        }
-        assert_eq!(Code::all().count(), Code::InvalidScope as usize + 1, "the last one declared is listed");
-    }
-
-    #[test]
     fn an_unavailable_service_says_in_the_log_what_refused() {
         let by = |error: ServiceError| ApiError::from(&error).refused_by;
         let failed = || std::io::Error::other("it is down").into();

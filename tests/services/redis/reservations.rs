@@ -1,6 +1,6 @@
 //! Reservations of slugs (contract, decision 23), on every kind of Redis, and without one.
 
-use handbill_pages::ports::random::{Random, index_below};
+use handbill_pages::ports::random::Random;
 use handbill_pages::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 use handbill_pages::values::quota::Quota;
 use handbill_pages::values::slug::{Reservation, Reserved, Slug, SlugSuffix};
@@ -13,7 +13,7 @@ use crate::port::Port;
 
 /// A slug that nothing else has, reserved by `owner`.
 pub(crate) fn reservation(owner: &str) -> Reservation {
-    let suffix = SlugSuffix::random(|bound| index_below(&Random::System, bound));
+    let suffix = SlugSuffix::random(|bound| Random::System.indices().below(bound));
     Reservation { slug: Slug::derive(&Title::parse("Reserved").unwrap(), suffix), owner: owner.to_owned() }
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use handbill_pages::ports::clock::Clock;
-use handbill_pages::ports::random::{Random, index_below};
+use handbill_pages::ports::random::Random;
 use handbill_pages::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 use handbill_pages::values::client::Client;
 use handbill_pages::values::quota::{Decision, Quota};
@@ -117,7 +117,7 @@ impl Replica {
 /// A client that neither another test nor an earlier run has used.
 pub(crate) fn client() -> Client {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let drawn = |_| u8::try_from(index_below(&Random::System, 256)).unwrap();
+    let drawn = |_| u8::try_from(Random::System.indices().below(256)).unwrap();
     let network: Vec<u8> = (0..4).map(drawn).collect();
     let bits = u128::from(u32::from_be_bytes(network.try_into().unwrap())) << 96
         | u128::from(NEXT.fetch_add(1, Ordering::Relaxed)) << 64;

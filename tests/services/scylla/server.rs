@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use handbill_pages::ports::clock::SystemClock;
-use handbill_pages::ports::random::{Random, index_below};
+use handbill_pages::ports::random::Random;
 use handbill_pages::values::hex;
 use handbill_store_scylla::schema::{MIGRATIONS, Migration};
 use handbill_store_scylla::{
@@ -70,7 +70,7 @@ pub(crate) fn datacenter(session: &Session) -> String {
 
 /// A keyspace that no other test and no earlier run of this one uses.
 pub(crate) fn fresh_keyspace() -> String {
-    let letters = (0..12).map(|_| char::from(b'a' + u8::try_from(index_below(&Random::System, 26)).unwrap()));
+    let letters = (0..12).map(|_| char::from(b'a' + u8::try_from(Random::System.indices().below(26)).unwrap()));
     format!("handbill_test_{}", letters.collect::<String>())
 }
 

@@ -1,17 +1,15 @@
 //! Randomness as a value, so that tests control it.
 //!
-//! A reference to the shared handle is a generator: `(&random).next_u64()`. Each thread has its own block of the
-//! operating system's bytes, so there is no lock. `rand::rng()` computes its numbers in this process, so it must not
-//! make keys.
+//! A reference to the shared handle is a generator: `(&random).next_u64()`. Each draw is a system call. `rand::rng()` computes its
+//! numbers in this process, so it must not make keys.
 
-use std::cell::RefCell;
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use rand::rand_core::utils::next_word_via_fill;
 use rand::rngs::SysRng;
 use rand::{Rng, TryRng};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 use crate::values::slug::{SECRET_BYTES, SlugSecret};
 
@@ -36,57 +34,11 @@ impl TryRng for &Random {
 
     fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
         match self {
-            Random::System => {
-                // An ending thread has no block.
-                let drawn = BLOCK.try_with(|block| block.borrow_mut().draw(bytes, fetch));
-                drawn.unwrap_or_else(|_| fetch(bytes));
-            }
+            // There is no fallback: without the generator, no key is safe.
+            Random::System => SysRng.try_fill_bytes(bytes).expect("the operating system's random generator works"),
             Random::Controlled(fill) => fill(bytes),
         }
         Ok(())
-    }
-}
-
-/// A system call costs the same for 1 byte or 512.
-const BLOCK_BYTES: usize = 512;
-
-thread_local! {
-    static BLOCK: RefCell<Block> = RefCell::new(Block::empty());
-}
-
-/// There is no fallback: without the generator, no key is safe.
-fn fetch(bytes: &mut [u8]) {
-    SysRng.try_fill_bytes(bytes).expect("the operating system's random generator works");
-}
-
-/// Bytes of the operating system's generator, each wiped as it is drawn. Handbill never forks: a copy would draw the same
-/// bytes.
-struct Block {
-    bytes: Zeroizing<[u8; BLOCK_BYTES]>,
-    /// Not drawn yet; they are the last ones.
-    left: usize,
-}
-
-impl Block {
-    fn empty() -> Self {
-        Self { bytes: Zeroizing::new([0; BLOCK_BYTES]), left: 0 }
-    }
-
-    fn draw(&mut self, mut out: &mut [u8], fetch: impl Fn(&mut [u8])) {
-        while !out.is_empty() {
-            if self.left == 0 {
-                fetch(&mut *self.bytes);
-                self.left = BLOCK_BYTES;
-            }
-            let count = out.len().min(self.left);
-            let begin = BLOCK_BYTES - self.left;
-            let drawn = &mut self.bytes[begin..begin + count];
-            let (now, later) = out.split_at_mut(count);
-            now.copy_from_slice(drawn);
-            drawn.zeroize();
-            self.left -= count;
-            out = later;
-        }
     }
 }
 
@@ -101,18 +53,42 @@ pub fn new_slug_secret(mut rng: impl Rng) -> SlugSecret {
     SlugSecret::from_bytes(*bytes)
 }
 
-/// A uniform number below `bound`, which is 1 to 256. (`rand`'s `random_range` is slightly biased, and leaves what it drew
-/// in memory.)
-pub fn index_below(mut rng: impl Rng, bound: usize) -> usize {
-    debug_assert!((1..=256).contains(&bound));
-    let fair = 256 - 256 % bound;
-    loop {
-        let mut byte = Zeroizing::new([0_u8; 1]);
-        rng.fill_bytes(&mut *byte);
-        let drawn = usize::from(byte[0]);
-        if drawn < fair {
-            return drawn % bound;
+/// Enough for an edit key and the suffix of a slug in most cases, for the price of one draw.
+const BLOCK_BYTES: usize = 64;
+
+/// Uniform numbers, each of 1 to 256 possible ones. (`rand`'s `random_range` is slightly biased, and leaves what it drew in memory.)
+pub struct Indices<'a> {
+    random: &'a Random,
+    block: Zeroizing<[u8; BLOCK_BYTES]>,
+    /// Not used yet; they are the last ones.
+    left: usize,
+}
+
+impl Random {
+    pub fn indices(&self) -> Indices<'_> {
+        Indices { random: self, block: Zeroizing::new([0; BLOCK_BYTES]), left: 0 }
+    }
+}
+
+impl Indices<'_> {
+    pub fn below(&mut self, bound: usize) -> usize {
+        debug_assert!((1..=256).contains(&bound));
+        let fair = 256 - 256 % bound;
+        loop {
+            let drawn = usize::from(self.byte());
+            if drawn < fair {
+                return drawn % bound;
+            }
         }
+    }
+
+    fn byte(&mut self) -> u8 {
+        if self.left == 0 {
+            self.random.fill_bytes(&mut *self.block);
+            self.left = BLOCK_BYTES;
+        }
+        self.left -= 1;
+        self.block[BLOCK_BYTES - 1 - self.left]
     }
 }
 
@@ -121,37 +97,6 @@ mod tests {
     use std::sync::atomic::{AtomicU8, Ordering};
 
     use super::*;
-
-    /// Fills with the numbers 1, 2, 3, … and then with them again, in every block.
-    fn counting(bytes: &mut [u8]) {
-        bytes.iter_mut().zip((1..=u8::MAX).cycle()).for_each(|(byte, number)| *byte = number);
-    }
-
-    #[test]
-    fn bytes_are_drawn_in_order_and_each_only_once() {
-        let mut block = Block::empty();
-        let mut drawn = Vec::new();
-        for count in [1, 0, 43, 468, 1, 1100, 7] {
-            let mut bytes = vec![0; count];
-            block.draw(&mut bytes, counting);
-            drawn.extend(bytes);
-        }
-        let mut fetched = [0; BLOCK_BYTES];
-        counting(&mut fetched);
-        let expected: Vec<u8> = fetched.into_iter().cycle().take(drawn.len()).collect();
-        assert_eq!(drawn, expected);
-    }
-
-    #[test]
-    fn a_byte_is_wiped_as_it_is_drawn() {
-        let mut block = Block::empty();
-        for drawn in 1..=BLOCK_BYTES {
-            block.draw(&mut [0], counting);
-            let (wiped, left) = block.bytes.split_at(drawn);
-            assert!(wiped.iter().all(|&byte| byte == 0), "after {drawn} bytes");
-            assert!(left.iter().all(|&byte| byte != 0), "after {drawn} bytes");
-        }
-    }
 
     #[test]
     fn the_systems_bytes_differ_from_draw_to_draw() {
@@ -167,9 +112,9 @@ mod tests {
         let next = AtomicU8::new(0);
         let every_byte_in_turn = move |bytes: &mut [u8]| bytes.fill_with(|| next.fetch_add(1, Ordering::Relaxed));
         let random = Random::Controlled(Arc::new(every_byte_in_turn));
-        let mut drawn = [0; 62];
+        let (mut indices, mut drawn) = (random.indices(), [0; 62]);
         for _ in 0..248 {
-            drawn[index_below(&random, 62)] += 1;
+            drawn[indices.below(62)] += 1;
         }
         assert_eq!(drawn, [4; 62]);
     }

@@ -10,7 +10,6 @@ use super::request::{Body, NewPage, PageFields, check_text};
 use super::time_limits::{StoreBudget, deadline, until};
 use super::{Limited, PageService};
 use crate::ports::page_store::{Expected, PutResult};
-use crate::ports::random::index_below;
 use crate::ports::rate_limiter::LimitKind;
 use crate::ports::renderer::{ContentChecks, Purpose};
 use crate::values::client::Client;
@@ -49,7 +48,10 @@ impl PageService {
             Err(error) => return Limited::rejected_before_limit(error.into()),
         };
         let deadline = deadline();
-        let draw = || EditKey::random(|bound| index_below(&self.parts.random, bound));
+        let draw = || {
+            let mut indices = self.parts.random.indices();
+            EditKey::random(|bound| indices.below(bound))
+        };
         let key = new.edit_key.clone().unwrap_or_else(draw);
         let slug = self.early_slug(&new, &key);
         let reservation = slug.clone().map(|slug| Reservation::new(slug, &key.hash()));
@@ -168,9 +170,10 @@ impl PageService {
 
     /// Derived with `secret`, so that a repeat finds its page; else random.
     fn slug(&self, secret: Option<&SlugSecret>, title: &Title, key: &EditKey, counter: u32) -> Slug {
-        match secret {
-            Some(secret) => secret.slug(title, key, counter),
-            None => Slug::derive(title, SlugSuffix::random(|bound| index_below(&self.parts.random, bound))),
+        if let Some(secret) = secret {
+            return secret.slug(title, key, counter);
         }
+        let mut indices = self.parts.random.indices();
+        Slug::derive(title, SlugSuffix::random(|bound| indices.below(bound)))
     }
 }

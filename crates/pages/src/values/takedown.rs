@@ -1,10 +1,8 @@
 //! Why an operator took a page down or hid it, and who did.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 use thiserror::Error;
 
 use super::head::UnknownMembers;
@@ -12,8 +10,11 @@ use super::plain_text::shows_nothing;
 
 pub const MAX_BY_CHARS: usize = 100;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Display, EnumString, IntoStaticStr, VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case", parse_err_ty = TakedownError, parse_err_fn = unknown_reason)]
 pub enum TakedownReason {
     Spam,
     /// Fraud or impersonation.
@@ -60,39 +61,13 @@ pub enum TakedownError {
 }
 
 impl TakedownReason {
-    /// Every reason and its code, in the order of the variants.
-    pub const ALL: [(Self, &str); 12] = [
-        (Self::Spam, "spam"),
-        (Self::Phishing, "phishing"),
-        (Self::Malware, "malware"),
-        (Self::ChildAbuse, "child-abuse"),
-        (Self::Terrorism, "terrorism"),
-        (Self::Harassment, "harassment"),
-        (Self::PersonalData, "personal-data"),
-        (Self::Copyright, "copyright"),
-        (Self::LegalOrder, "legal-order"),
-        (Self::Illegal, "illegal"),
-        (Self::Terms, "terms"),
-        (Self::IntimateImagery, "intimate-imagery"),
-    ];
-
     pub fn code(self) -> &'static str {
-        Self::ALL[self as usize].1
+        self.into()
     }
 }
 
-impl fmt::Display for TakedownReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.code())
-    }
-}
-
-impl FromStr for TakedownReason {
-    type Err = TakedownError;
-
-    fn from_str(code: &str) -> Result<Self, TakedownError> {
-        Self::ALL.into_iter().find(|(_, known)| *known == code).map(|(reason, _)| reason).ok_or(TakedownError::Reason)
-    }
+fn unknown_reason(_: &str) -> TakedownError {
+    TakedownError::Reason
 }
 
 impl Takedown {
@@ -125,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_reason_has_one_code_everywhere() {
-        for (reason, _) in TakedownReason::ALL {
+        for &reason in TakedownReason::VARIANTS {
             assert_eq!(reason.code().parse(), Ok(reason));
             assert_eq!(serde_json::to_value(reason).unwrap(), reason.code());
             assert!(TakedownError::Reason.to_string().contains(reason.code()));

@@ -20,6 +20,7 @@ use handbill_pages::values::timestamp::UnixMillis;
 use handbill_pages::values::title::Title;
 use parking_lot::Mutex;
 use serde_json::json;
+use strum::VariantArray;
 use tokio::runtime::Handle;
 
 use super::super::backends::{empty_stores, stores};
@@ -353,7 +354,7 @@ async fn a_hidden_page_becomes_a_tombstone_and_may_be_imported() {
 #[tokio::test]
 async fn a_tombstone_keeps_why_an_operator_took_it_down_and_who() {
     for store in stores().await {
-        for (reason, _) in TakedownReason::ALL {
+        for &reason in TakedownReason::VARIANTS {
             let page = Arc::new(page("text"));
             let takedown = Takedown::new(reason, "Straße 1, ticket 7").unwrap();
             let tombstone = page.head.taken_down(takedown, UnixMillis::new(CREATED + 5));
