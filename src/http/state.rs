@@ -72,8 +72,13 @@ impl SiteSettings {
 
 impl AppState {
     pub fn new(service: PageService, base_url: Origin, proxies: TrustedProxies, site: SiteSettings) -> Self {
-        let settings = format!("{:?} {} {:?}", site.abuse_contact, site.noindex_all, site.links);
-        let origin_tag = short_hash([base_url.as_str().as_bytes(), settings.as_bytes()]);
+        let contact = site.abuse_contact.as_ref().map(Contact::to_string);
+        let links = site.links.iter().flat_map(|link| [link.name.to_owned(), link.target.to_string()]);
+        let shown: Vec<_> = [base_url.to_string(), contact.unwrap_or_default(), site.noindex_all.to_string()]
+            .into_iter()
+            .chain(links)
+            .collect();
+        let origin_tag = short_hash(shown.iter().map(String::as_bytes));
         let max_age = site.edge_max_age.map(|max_age| format!("max-age={}", max_age.as_secs()));
         let edge = max_age.map(|max_age| HeaderValue::try_from(max_age).expect("it is ASCII"));
         Self { service, base_url, proxies, site, origin_tag, edge, compressor: Compressor::new() }
