@@ -37,19 +37,6 @@ async fn a_create_needs_no_credential_and_minds_none() {
 }
 
 #[tokio::test]
-async fn a_create_without_title_or_content_answers_400() {
-    let app = TestApp::new();
-    for (field, body) in [
-        ("`title`", r#"{"content": "c"}"#),
-        ("`title`", r#"{"title": null, "content": "c"}"#),
-        ("`content`", r#"{"title": "T"}"#),
-        ("`content`", r#"{"title": "T", "content": null}"#),
-    ] {
-        assert!(app.create(body).await.expect_error(400, "invalid_body").field("message").contains(field), "{body}");
-    }
-}
-
-#[tokio::test]
 async fn a_title_is_trimmed() {
     let app = TestApp::new();
     let page = app.publish(" \u{a0}\t\u{2028} Hello  world \n\u{2029}", "c").await;

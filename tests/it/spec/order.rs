@@ -3,7 +3,6 @@
 use serde_json::json;
 
 use crate::in_process::app::{Published, Setup, TestApp};
-use crate::in_process::document::DOCUMENT;
 use crate::in_process::exchange::Request;
 
 pub(super) const NEVER_USED: &str = "never-was-2222bbbb";
@@ -118,19 +117,6 @@ async fn a_key_in_the_query_comes_before_a_wrong_method() {
     for (method, path) in [("GET", "/oauth/token"), ("DELETE", "/")] {
         let request = Request::new(method, path).query(&format!("a={}", page.key));
         app.send(request).await.expect_error(405, "method_not_allowed");
-    }
-}
-
-#[tokio::test]
-async fn no_documented_route_of_pages_takes_a_key_in_the_query() {
-    let app = TestApp::new();
-    let page = app.published().await;
-    for (method, template, _) in DOCUMENT.operations() {
-        if template.starts_with("/api/pages") {
-            let request = Request::new(&method.to_ascii_uppercase(), template.replace("{slug}", &page.slug));
-            let answer = app.send(request.query(&format!("a={}", page.key))).await;
-            answer.expect_error(if method == "post" { 400 } else { 401 }, "key_in_query");
-        }
     }
 }
 
