@@ -42,7 +42,7 @@ const MAX_ANSWER_BYTES: u64 = 64 * 1024;
 
 /// The exporter also reads variables `OTEL_EXPORTER_OTLP_…`.
 #[derive(Debug, Error)]
-#[error("traces cannot be exported with these settings ({0})")]
+#[error("cannot export traces to --otlp-endpoint ({0}): correct it and the variables OTEL_…, or leave it out")]
 pub struct ExportError(#[from] ExporterBuildError);
 
 #[derive(Debug)]
