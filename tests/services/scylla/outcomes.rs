@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use handbill_pages::ports::page_store::{Expected, PageStore, PutResult, StoreError};
-use handbill_pages::values::head::PageHead;
+use handbill_pages::values::head::{PageHead, PageVersion};
 use handbill_pages::values::page::Page;
 use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::slug::Slug;
