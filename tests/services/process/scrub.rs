@@ -9,6 +9,7 @@ use std::path::Path;
 
 use aho_corasick::AhoCorasick;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE, Engine};
+use handbill_pages::values::hex;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tempfile::tempdir;
@@ -55,17 +56,17 @@ struct Secrets {
 
 impl Secrets {
     /// Every run of [`PART_OF_A_KEY`] bytes in `key`, so that all three alignments of Base64 are covered. The hash is
-    /// searched for as text, and as raw bytes if `hash_as_it_is` is set.
-    fn of(key: &str, hash_as_it_is: bool) -> Self {
+    /// searched for in each form, in hexadecimal only if `is_off_disk`: so the head of a page has it.
+    fn of(key: &str, is_off_disk: bool) -> Self {
         let opaque = key.strip_prefix("hbk_").expect("it is a key").as_bytes();
         let parts = opaque.windows(PART_OF_A_KEY).flat_map(|part| {
             let part_of = |name| format!("part {:?} of a key {name}", String::from_utf8_lossy(part));
             FORMS.map(|(name, form)| (part_of(name), form(part)))
         });
-        let hash = Sha256::digest(key);
-        let hash = FORMS.map(|(name, form)| (format!("the hash of a key {name}"), form(&hash)));
-        let (names, patterns): (Vec<_>, Vec<_>) =
-            parts.chain(hash.into_iter().skip(usize::from(!hash_as_it_is))).unzip();
+        let hash_of_key = Sha256::digest(key);
+        let hash = FORMS.into_iter().filter(|(name, _)| is_off_disk || *name != "in hexadecimal");
+        let hash = hash.map(|(name, form)| (format!("the hash of a key {name}"), form(&hash_of_key)));
+        let (names, patterns): (Vec<_>, Vec<_>) = parts.chain(hash).unzip();
         Self { search: AhoCorasick::new(patterns).expect("they are few"), names }
     }
 
@@ -277,8 +278,8 @@ fn a_key_is_in_no_log_trace_or_metric_and_on_disk_as_its_hash() {
     assert!(collector.spans().len() > 100, "everything is traced");
     let traces = collector.messages().concat();
     let files = files(directory.path());
-    let hash = Sha256::digest(keys[0]);
-    let is_on_disk = files.iter().any(|(_, bytes)| bytes.windows(hash.len()).any(|window| window == hash.as_slice()));
+    let hash = hex::encode(&Sha256::digest(keys[0]));
+    let is_on_disk = files.iter().any(|(_, bytes)| bytes.windows(hash.len()).any(|window| window == hash.as_bytes()));
     assert!(is_on_disk, "the hash of the page's key is on disk, so this looks at the right files");
 
     Secrets::of(other, true).are_not_in("the log", log.as_bytes());
