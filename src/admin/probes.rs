@@ -11,14 +11,15 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use http::StatusCode;
 use http::header::CONTENT_TYPE;
+use http::{HeaderMap, StatusCode};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 
 use crate::http::drain::Readiness;
-use crate::telemetry::metrics::{Metrics, TEXT_TYPE};
+use crate::http::negotiation::prefers;
+use crate::telemetry::metrics::{Metrics, OPENMETRICS_TYPE, TEXT_TYPE};
 
 #[derive(Clone)]
 pub struct Probes {
@@ -99,8 +100,11 @@ async fn readyz(State(probes): State<Probes>) -> Response {
     (status, Json(json!({"ready": ready, "missing": missing}))).into_response()
 }
 
-async fn metrics(State(probes): State<Probes>) -> impl IntoResponse {
+async fn metrics(State(probes): State<Probes>, headers: HeaderMap) -> impl IntoResponse {
     probes.look_for_database().await;
+    if prefers(&headers, "application/openmetrics-text", "text/plain") {
+        return ([(CONTENT_TYPE, OPENMETRICS_TYPE)], probes.metrics.openmetrics());
+    }
     ([(CONTENT_TYPE, TEXT_TYPE)], probes.metrics.exposition())
 }
 

@@ -79,6 +79,12 @@ pub(crate) fn weight(headers: &HeaderMap, wanted: &str) -> Option<f32> {
     weight_in(headers, &ACCEPT, wanted)
 }
 
+/// Whether `Accept` names `wanted`, with no lower weight than `other`.
+pub(crate) fn prefers(headers: &HeaderMap, wanted: &str, other: &str) -> bool {
+    let [wanted, other] = [wanted, other].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
+    wanted > 0.0 && wanted >= other
+}
+
 pub(crate) fn weight_in(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> Option<f32> {
     let ranges = headers.get_all(name).iter().filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(','));
     ranges.filter_map(|range| weight_of(range, wanted)).reduce(f32::max)

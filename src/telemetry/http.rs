@@ -14,7 +14,7 @@ use ipnet::IpNet;
 use tokio::task_local;
 use tracing::field::display;
 
-use super::metrics::{Metrics, RequestLabels};
+use super::metrics::{Metrics, RequestLabels, TraceLabels};
 use super::spans::{self, OTHER_METHOD, Span, error_type};
 use handbill_pages::ports::clock::SharedClock;
 use handbill_pages::ports::random::{Random, hex_id};
@@ -109,6 +109,9 @@ impl Observed {
         }
         let status = self.status;
         let error_type = error.as_deref();
+        // A trace that is not sampled is not exported, so nobody could look it up.
+        let sampled = ids.as_ref().filter(|ids| ids.is_sampled());
+        let exemplar = sampled.map(|ids| TraceLabels { trace_id: ids.trace_id().to_string() });
         let trace_id = ids.as_ref().map(|ids| display(ids.trace_id()));
         let span_id = ids.as_ref().map(|ids| display(ids.span_id()));
         let code = self.error.map(|error| error.code);
@@ -138,7 +141,7 @@ impl Observed {
             error_type: error,
             url_scheme: "http",
         };
-        self.telemetry.metrics.requests.get_or_create(&labels).observe(took);
+        self.telemetry.metrics.requests.get_or_create(&labels).observe(took, exemplar, None);
     }
 }
 
@@ -164,7 +167,7 @@ mod tests {
     use axum::middleware::{Next, from_fn_with_state};
     use axum::routing::{any, get};
     use opentelemetry::trace::TracerProvider;
-    use opentelemetry_sdk::trace::SdkTracerProvider;
+    use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
     use tokio::sync::Notify;
     use tower::ServiceExt;
     use tracing::subscriber::{DefaultGuard, set_default};
@@ -283,6 +286,27 @@ mod tests {
         assert!(!line.to_string().contains("secret") && !line.to_string().contains("sesame"), "{line}");
         let counted = r#"_count{http_request_method="GET",http_route="/{slug}",http_response_status_code="",error_type="abandoned",url_scheme="http"} 1"#;
         assert!(metrics.exposition().contains(counted), "{}", metrics.exposition());
+    }
+
+    #[tokio::test]
+    async fn only_a_trace_that_is_exported_is_the_exemplar_of_its_bucket() {
+        for (sampler, is_exported) in [(Sampler::AlwaysOn, true), (Sampler::AlwaysOff, false)] {
+            let log = Log::default();
+            let tracer = SdkTracerProvider::builder().with_sampler(sampler).build().tracer("test");
+            let registry = Registry::default().with(spans::layer(tracer)).with(log.layer("info", Duration::default));
+            let _logging = set_default(registry);
+            let telemetry = telemetry();
+            let routes = Router::new().route("/{slug}", get(async || ()));
+            send(&telemetry, routes, Request::get("/secret").body(Body::empty()).unwrap()).await;
+            let trace_id = log.lines()[0]["trace_id"].as_str().unwrap().to_owned();
+            let scrape = telemetry.metrics.openmetrics();
+            assert!(scrape.ends_with("# EOF\n"), "{scrape}");
+            let exemplar = format!(" # {{trace_id=\"{trace_id}\"}} ");
+            let buckets = scrape.lines().filter(|line| line.contains(&exemplar));
+            let buckets: Vec<_> = buckets.map(|line| line.split('{').next().unwrap()).collect();
+            assert_eq!(buckets, vec!["http_server_request_duration_seconds_bucket"; usize::from(is_exported)]);
+            assert!(!telemetry.metrics.exposition().contains("trace_id"), "text 0.0.4 has no exemplars");
+        }
     }
 
     #[tokio::test]

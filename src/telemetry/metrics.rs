@@ -8,9 +8,9 @@ use std::time::Duration;
 use std::{fmt, fs};
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::prometheus_text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, prometheus_text, text};
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::exemplar::HistogramWithExemplars;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::info::Info;
@@ -20,17 +20,20 @@ use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use tracing_appender::non_blocking::ErrorCounter;
 
-use handbill_pages::service::{CallMetrics, Durations, PageCacheMetrics, durations, seconds};
+use handbill_pages::service::{CallMetrics, Durations, HISTOGRAM_BUCKETS, PageCacheMetrics, durations, seconds};
 
 pub const COMMIT: &str = match option_env!("GIT_COMMIT") {
     Some(commit) => commit,
     None => "unknown",
 };
 
-pub const TEXT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub const TEXT_TYPE: &str = prometheus_text::CONTENT_TYPE;
+
+pub const OPENMETRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 pub struct Metrics {
-    pub requests: Durations<RequestLabels>,
+    pub requests:
+        Family<RequestLabels, HistogramWithExemplars<TraceLabels>, fn() -> HistogramWithExemplars<TraceLabels>>,
     pub active_requests: Gauge,
     pub connections: Gauge,
     pub connections_max: Gauge,
@@ -64,6 +67,12 @@ pub struct RequestLabels {
     pub error_type: Option<Cow<'static, str>>,
     /// The scheme of the listener, which OpenTelemetry requires.
     pub url_scheme: &'static str,
+}
+
+/// Of an exemplar: the exported trace of one request of a bucket.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct TraceLabels {
+    pub trace_id: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -130,9 +139,11 @@ impl Metrics {
     pub fn with_log(dropped_lines: Option<ErrorCounter>) -> Self {
         let mut declare = Declared::default();
         Self {
-            requests: declare.durations(
+            requests: declare.unit(
                 "http_server_request_duration",
                 "How long requests took, from the head of the request to the head of the answer, or to the end of the connection",
+                Unit::Seconds,
+                Family::new_with_constructor(|| HistogramWithExemplars::new(HISTOGRAM_BUCKETS.into_iter())),
             ),
             active_requests: declare.plain("http_server_active_requests", "Requests in flight"),
             connections: declare.plain("handbill_connections", "Open connections on the public listener"),
@@ -193,10 +204,17 @@ impl Metrics {
         }
     }
 
+    /// In Prometheus's text format 0.0.4, which has no exemplars.
     pub fn exposition(&self) -> String {
-        let mut text = String::new();
-        encode(&mut text, &self.registry).expect("writing to a string does not fail");
-        text
+        let mut scrape = String::new();
+        prometheus_text::encode(&mut scrape, &self.registry).expect("writing to a string does not fail");
+        scrape
+    }
+
+    pub fn openmetrics(&self) -> String {
+        let mut scrape = String::new();
+        text::encode(&mut scrape, &self.registry).expect("writing to a string does not fail");
+        scrape
     }
 }
 
@@ -276,7 +294,7 @@ mod tests {
             error_type: Some("500".into()),
             url_scheme: "http",
         };
-        metrics.requests.get_or_create(&request).observe(0.0);
+        metrics.requests.get_or_create(&request).observe(0.0, None, None);
         metrics.calls.store.get_or_create(&CallLabels { operation, outcome }).observe(0.0);
         metrics.calls.decisions.get_or_create(&DecisionLabels { limit: "create", outcome }).inc();
         metrics.tool_calls.get_or_create(&ToolLabels { tool: "get_page", outcome }).inc();

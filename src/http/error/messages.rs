@@ -104,7 +104,7 @@ impl ApiError {
                 Code::PreconditionFailed,
                 "The page matches `If-None-Match`. Nothing was changed: read the page again, and send the change without that header if you still want it.",
             ),
-            ServiceError::RateLimited(kind, decision) => rate_limited(*kind, decision),
+            ServiceError::RateLimited { kind, decision, is_shared } => rate_limited(*kind, decision, *is_shared),
             ServiceError::ContentRefused => Self::new(
                 Code::ContentRefused,
                 "The field `content` contains a text or a link that the operators of this service do not publish. Nothing was changed. Remove it, or ask the operators if you think that this is a mistake.",
@@ -235,13 +235,14 @@ pub fn quota_in_words(kind: LimitKind, Quota { limit, window }: Quota) -> String
     format!("{limit} {what}{plural} {per}")
 }
 
-fn rate_limited(kind: LimitKind, decision: &Decision) -> ApiError {
+fn rate_limited(kind: LimitKind, decision: &Decision, is_shared: bool) -> ApiError {
     let seconds = decision.retry_after_seconds();
+    let together = if is_shared { ", for all clients of your network together" } else { "" };
     ApiError::after(
         Code::RateLimited,
         seconds,
         format!(
-            "Limit reached: {}. Nothing was changed. Retry in {seconds} seconds.",
+            "Limit reached: {}{together}. Nothing was changed. Retry in {seconds} seconds.",
             quota_in_words(kind, decision.quota),
         ),
     )

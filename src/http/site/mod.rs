@@ -26,7 +26,7 @@ use super::state::{AppState, PageMetadata};
 
 use crate::http::error::ApiError;
 use crate::http::metadata;
-use crate::http::negotiation::weight;
+use crate::http::negotiation::prefers;
 use crate::http::types::page_url;
 use handbill_pages::service::ServiceError;
 use handbill_pages::values::page::Page;
@@ -222,9 +222,4 @@ pub(in crate::http) fn prefers_markdown(headers: &HeaderMap) -> bool {
 /// `Accept` must name `text/html`, with no lower weight than `application/json`.
 pub(in crate::http) fn prefers_html_errors(headers: &HeaderMap) -> bool {
     prefers(headers, "text/html", "application/json")
-}
-
-fn prefers(headers: &HeaderMap, wanted: &str, other: &str) -> bool {
-    let [wanted, other] = [wanted, other].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
-    wanted > 0.0 && wanted >= other
 }

@@ -65,6 +65,17 @@ async fn two_authorization_headers_answer_401_even_if_both_are_right() {
 }
 
 #[tokio::test]
+async fn an_edit_link_in_place_of_its_key_answers_401_and_is_explained() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let link = format!("https://pages.example/{}/edit#{}", page.slug, page.key);
+    for answer in refused(&app, &page, "invalid_key", |request| request.key(&link)).await {
+        let told = "This is an edit link. The edit key is the part after its `#`: send that alone";
+        assert!(answer.field("message").starts_with(told), "{answer:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_key_in_the_query_answers_401_even_beside_a_valid_header() {
     let app = Setup::unlimited().start();
     let page = app.published().await;

@@ -180,8 +180,13 @@ async fn the_clients_of_a_limit_network_share_its_window() {
         (parameter(last.expect_status(201), "ratelimit-policy", "q"), parameter(&last, "ratelimit", "r")),
         (6, 0)
     );
-    app.send(create().peer("192.0.2.3")).await.expect_status(429);
-    app.send(create().peer("192.0.3.1")).await.expect_status(201);
+    let full = app.send(create().peer("192.0.2.3")).await;
+    let told = "Limit reached: 6 new pages per hour, for all clients of your network together. ";
+    assert!(full.expect_status(429).field("message").starts_with(told), "{full:?}");
+    for status in [201, 201, 429] {
+        let own = app.send(create().peer("192.0.3.1")).await;
+        assert!(!own.expect_status(status).text().contains("together"), "{own:?}");
+    }
     // Edits have a window of their own, as elsewhere.
     for status in [404, 404, 429] {
         app.send(Request::delete("never-was-22222222").peer("2001:db8::1")).await.expect_status(status);

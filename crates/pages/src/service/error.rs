@@ -35,7 +35,12 @@ pub enum ServiceError {
     #[error("the page is in a state that the request excludes")]
     StateExcluded,
     #[error("the client is over its limit")]
-    RateLimited(LimitKind, Decision),
+    RateLimited {
+        kind: LimitKind,
+        decision: Decision,
+        /// The full window counts a whole network.
+        is_shared: bool,
+    },
     /// The client's key and title name a tombstone, or a page with other content.
     #[error("a page with this key and title exists or existed")]
     KeyInUse,

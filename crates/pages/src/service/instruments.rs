@@ -31,7 +31,7 @@ pub const TRACES: &str = "handbill::trace";
 pub const CALL: &str = "call";
 
 /// Seconds. 0.05 and 0.25 are the objectives for reads and writes.
-const HISTOGRAM_BUCKETS: [f64; 14] =
+pub const HISTOGRAM_BUCKETS: [f64; 14] =
     [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
 
 const FAILURES_PAUSE: Duration = Duration::from_mins(1);

@@ -56,7 +56,8 @@ use crate::values::slug::{Reservation, Reserved, Slug, SlugSecret};
 pub use create::{Created, Preview};
 pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
 pub use instruments::{
-    CALL, CallLabels, CallMetrics, DecisionLabels, Durations, SharedStore, TRACES, durations, seconds,
+    CALL, CallLabels, CallMetrics, DecisionLabels, Durations, HISTOGRAM_BUCKETS, SharedStore, TRACES, durations,
+    seconds,
 };
 use large_reads::ReadBudget;
 pub use moderation::{ActOutcome, Moderation, UnreadablePage};
@@ -131,15 +132,19 @@ impl PageService {
         slug: Option<Reservation>,
         work: impl FnOnce(Reserved) -> W,
     ) -> Limited<T> {
-        let windows =
-            self.parts.quotas.of(kind).map(|quota| windows(&self.parts.networks, quota, client)).unwrap_or_default();
+        let own_quota = self.parts.quotas.of(kind);
+        let windows = own_quota.map(|quota| windows(&self.parts.networks, quota, client)).unwrap_or_default();
         let mut quota = None;
         let mut reserved = Reserved::NotAsked;
         if let Some(attempt) = Attempt::within(kind, windows) {
             let decision = self.parts.store.calls.check(&*self.parts.limiter, Attempt { slug, ..attempt }).await;
             if !decision.admitted {
                 return Limited {
-                    outcome: Err(ServiceError::RateLimited(kind, decision)),
+                    outcome: Err(ServiceError::RateLimited {
+                        kind,
+                        decision,
+                        is_shared: Some(decision.quota) != own_quota,
+                    }),
                     quota: Some((kind, decision)),
                 };
             }
