@@ -91,7 +91,7 @@ impl Bridge {
             return self.create(&message, draft).map(Some);
         }
         let has_key = !is_change || self.add_key(&mut message)?;
-        let Some(mut answer) = self.forward(&message, &method, &tool)? else { return Ok(None) };
+        let Some(mut answer) = self.forward(&message, &method)? else { return Ok(None) };
         // Without a key, the answer has no page's text that could be replaced.
         if matches!(&*method, "initialize" | "tools/list") || !has_key {
             for (on_a_server, here) in DIFFERENT_WORDS {
@@ -109,7 +109,7 @@ impl Bridge {
     }
 
     /// `None` for a notification.
-    fn forward(&self, message: &Value, method: &str, tool: &str) -> Result<Option<String>, ClientError> {
+    fn forward(&self, message: &Value, method: &str) -> Result<Option<String>, ClientError> {
         let in_meta = message["params"]["_meta"][VERSION_IN_META].as_str();
         let mut headers = HeaderMap::new();
         let mut set = |name, value: &str| {
@@ -123,8 +123,10 @@ impl Bridge {
         }
         if in_meta.is_some() {
             set("mcp-method", method);
-            if !tool.is_empty() {
-                set("mcp-name", tool);
+            // A resource is named by its address.
+            let params = &message["params"];
+            if let Some(name) = params["name"].as_str().or(params["uri"].as_str()) {
+                set("mcp-name", name);
             }
         }
         let answer = self.api.send(Method::POST, &self.server, "/mcp", headers, Some(message))?;

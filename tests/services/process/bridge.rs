@@ -90,6 +90,11 @@ fn an_agent_changes_a_page_later_without_its_key() {
         assert_eq!(agent.call("list_pages", &json!({})), json!({"pages": []}));
         let unknown = agent.ask("tools/call", json!({"name": "update_page", "arguments": {"slug": "a-page-22222222"}}));
         assert_eq!(unknown["result"]["isError"], true, "{unknown}");
+        let skill = agent.ask("resources/read", json!({"uri": "skill://handbill/SKILL.md"}));
+        assert!(
+            skill["result"]["contents"][0]["text"].as_str().unwrap().starts_with("---\nname: handbill\n"),
+            "{skill}"
+        );
         // What the server says of keys is true here too.
         let described = tools[0]["description"].as_str().unwrap();
         assert!(

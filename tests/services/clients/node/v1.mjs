@@ -1,4 +1,4 @@
-// An agent with the first generation of the official TypeScript SDK, which knows the protocol up to 2025-11-25. It finds the MCP server,
+// An agent with the first generation of the official TypeScript SDK, which knows the protocol up to 2025-11-25. It finds the MCP server by its host,
 // publishes a page, edits it, recovers from a wrong key and deletes the page.
 //
 //     node v1.mjs http://127.0.0.1:8080
@@ -8,7 +8,9 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 
 const [baseUrl] = process.argv.slice(2);
-const card = await (await fetch(`${baseUrl}/.well-known/mcp/server-card.json`)).json();
+const catalog = await (await fetch(`${baseUrl}/.well-known/ai-catalog.json`)).json();
+const entry = catalog.entries.find((entry) => entry.type === 'application/mcp-server-card+json');
+const card = await (await fetch(entry.url, { headers: { accept: entry.type } })).json();
 const transport = new StreamableHTTPClientTransport(new URL(card.remotes[0].url));
 const client = new Client({ name: 'handbill-agent', version: '1' });
 await client.connect(transport);
