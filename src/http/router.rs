@@ -79,7 +79,8 @@ async fn method_not_allowed(
     if is_of_pages && shows_key(&uri) {
         return http.key_shown(&method);
     }
-    ApiError::method_not_allowed().at(Endpoint::of(&uri))
+    let error = if route.as_str() == "/{slug}" { ApiError::not_at_the_page() } else { ApiError::method_not_allowed() };
+    error.at(Endpoint::of(&uri))
 }
 
 fn api(document: OpenApi) -> OpenApiRouter<Arc<AppState>> {

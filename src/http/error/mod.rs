@@ -57,6 +57,14 @@ impl ApiError {
         Self::new(Code::MethodNotAllowed, "Method not allowed here. Use one that the header `Allow` names.")
     }
 
+    /// At the address that people read.
+    pub fn not_at_the_page() -> Self {
+        Self::new(
+            Code::MethodNotAllowed,
+            "Method not allowed here. A page is read at its address, and changed and deleted at `/api/pages/<slug>`.",
+        )
+    }
+
     pub fn no_host() -> Self {
         Self::new(Code::InvalidRequest, "The header `Host` is missing. Send the host that the address names.")
     }
