@@ -17,7 +17,7 @@ use super::negotiation::Coding;
 use super::reads::{self, PageForm};
 use super::state::{AppState, PageMetadata};
 use crate::http::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
-use crate::http::request::body::{Fields, RequestBody, is_json};
+use crate::http::request::body::{RequestBody, is_json};
 use crate::http::request::{credential, part};
 use crate::http::types::{CreateBody, CreatedBody, Included, PageBody, ReadBody, UpdateBody};
 use handbill_pages::ports::rate_limiter::LimitKind;
@@ -83,8 +83,7 @@ pub(super) async fn create(State(http): State<Arc<AppState>>, request: Request) 
     if shows_key(&head.uri) {
         return http.key_shown(&head.method);
     }
-    let attempt =
-        http.service.create(http.proxies.client(&head), body.json::<CreateBody>(Fields::of::<CreateBody>).await).await;
+    let attempt = http.service.create(http.proxies.client(&head), body.json::<CreateBody>().await).await;
     respond(attempt, Endpoint::Api, &http, |created| {
         let headers = [
             (LOCATION, location(&http, &created.page.head)),
@@ -150,7 +149,7 @@ pub(super) async fn update(
     request: Request,
 ) -> Response {
     let (head, body) = request.into_parts();
-    let body = RequestBody::of(&head.headers, body, is_json).await.json::<UpdateBody>(Fields::of_update);
+    let body = RequestBody::of(&head.headers, body, is_json).await.json::<UpdateBody>();
     let (client, key, precondition) =
         (http.proxies.client(&head), credential::in_head(&head), precondition(&head.headers));
     let attempt = http.service.update(client, &slug, &key, body, &precondition).await;

@@ -1,15 +1,15 @@
 //! The JSON types of the interface (spec §2), for REST and MCP alike.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Serialize;
 use utoipa::openapi::{Object, ObjectBuilder, Ref, RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::http::error::{ApiError, Code};
-use handbill_pages::service::{Created, PageFields, oauth};
+use crate::http::request::fields::{Fields, FromFields};
+use handbill_pages::service::{Body, Created, PageFields, oauth};
 use handbill_pages::values::content::MAX_BYTES;
 use handbill_pages::values::details::{DetailsInput, Patch};
 use handbill_pages::values::edit_key::{EditKey, NotANewKey};
@@ -20,12 +20,11 @@ use handbill_pages::values::text_edits::TextEdit;
 use handbill_pages::values::title::MAX_CHARS;
 
 /// The body of an update. An omitted field keeps its value.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = UpdatePage)]
 pub struct UpdateBody {
     /// The new title. `null`, or a title without visible characters, clears it. The slug does not change.
-    #[serde(default)]
     #[schema(
         value_type = Option<String>,
         max_length = 200,
@@ -34,17 +33,19 @@ pub struct UpdateBody {
     )]
     title: Patch<String>,
     /// The new Markdown. Its length counts bytes of UTF-8, not characters.
-    #[serde(default)]
     #[schema(value_type = String, required = false, min_length = 1, max_length = 102_400, example = "A *second* version.")]
-    content: Patch<Arc<str>>,
+    content: Patch<String>,
     /// Changes of parts of the Markdown, in place of `content`: all of them are made or none.
-    #[serde(default, deserialize_with = "list")]
     #[schema(value_type = Vec<EditBody>, required = false, max_items = 100, example = json!([{"old": "first", "new": "second"}]))]
     edits: Option<Vec<EditBody>>,
 }
 
-fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<EditBody>>, D::Error> {
-    Vec::deserialize(deserializer).map(Some)
+impl FromFields for UpdateBody {
+    const NAMES: &'static [&'static str] = &["title", "content", "edits"];
+
+    fn read(fields: &mut Fields) -> Body<Self> {
+        Ok(Self { title: fields.patch("title")?, content: fields.patch("content")?, edits: fields.list("edits")? })
+    }
 }
 
 impl From<UpdateBody> for PageFields {
@@ -55,7 +56,7 @@ impl From<UpdateBody> for PageFields {
 }
 
 // For tools, each word costs.
-#[derive(Debug, Deserialize, ToSchema, JsonSchema)]
+#[derive(Debug, ToSchema, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Edit, description = "One change of a part of the Markdown. No two may overlap.")]
 #[schemars(inline)]
@@ -68,6 +69,14 @@ pub struct EditBody {
     new: String,
 }
 
+impl FromFields for EditBody {
+    const NAMES: &'static [&'static str] = &["old", "new"];
+
+    fn read(fields: &mut Fields) -> Body<Self> {
+        Ok(Self { old: fields.required_text("old")?, new: fields.required_text("new")? })
+    }
+}
+
 impl From<EditBody> for TextEdit {
     fn from(EditBody { old, new }: EditBody) -> Self {
         Self { old, new }
@@ -75,29 +84,33 @@ impl From<EditBody> for TextEdit {
 }
 
 /// The fields of a create by a tool, which takes no key.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub struct FieldsBody {
-    #[serde(default)]
     title: Patch<String>,
-    #[serde(default)]
-    content: Patch<Arc<str>>,
+    content: Patch<String>,
+}
+
+impl FromFields for FieldsBody {
+    const NAMES: &'static [&'static str] = &["title", "content"];
+
+    fn read(fields: &mut Fields) -> Body<Self> {
+        Ok(Self { title: fields.patch("title")?, content: fields.patch("content")? })
+    }
 }
 
 impl From<FieldsBody> for PageFields {
     fn from(FieldsBody { title, content }: FieldsBody) -> Self {
-        Self { details: DetailsInput { title }, content, ..Self::default() }
+        Self { details: DetailsInput { title }, content: content.map(Into::into), ..Self::default() }
     }
 }
 
 // The first description is REST's, the second MCP's. No `Debug`, so that no log shows the key. The service finds missing fields.
 /// The body of a create.
-#[derive(Deserialize, ToSchema, JsonSchema)]
+#[derive(ToSchema, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = CreatePage)]
 pub struct CreateBody {
     /// The title. White space around it is dropped. Control characters, line separators, and bidirectional embeddings, overrides and isolates are refused, and so is a title without visible characters. The slug is derived from the title and never changes afterwards.
-    #[serde(default)]
     #[schema(
         value_type = String,
         required = true,
@@ -109,13 +122,11 @@ pub struct CreateBody {
     #[schemars(with = "String", description = "The title, on one line, without control characters. The address is derived from it and never changes.", length(min = 1, max = MAX_CHARS))]
     title: Patch<String>,
     /// Markdown. It is stored byte for byte. Its length counts bytes of UTF-8, not characters.
-    #[serde(default)]
     #[schema(value_type = String, required = true, min_length = 1, max_length = 102_400, example = "A *first* page.")]
     #[schemars(with = "String", description = "Markdown. Its length counts bytes of UTF-8.", length(min = 1, max = MAX_BYTES))]
-    content: Patch<Arc<str>>,
+    content: Patch<String>,
     // Not for tools: a model's random text is not random.
     /// The edit key of the new page, if the client makes it: `hbk_` and 43 characters from a cryptographic generator, at least 20 of them different, a new key for each page. The same request may then be sent again after a lost answer: it finds the page that it made. Left out, the server makes the key, and shows it once.
-    #[serde(default, deserialize_with = "new_key")]
     #[schema(
         value_type = String,
         required = false,
@@ -126,8 +137,13 @@ pub struct CreateBody {
     edit_key: Option<Result<EditKey, NotANewKey>>,
 }
 
-fn new_key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Result<EditKey, NotANewKey>>, D::Error> {
-    String::deserialize(deserializer).map(|text| Some(EditKey::parse_new(&text)))
+impl FromFields for CreateBody {
+    const NAMES: &'static [&'static str] = &["title", "content", "edit_key"];
+
+    fn read(fields: &mut Fields) -> Body<Self> {
+        let edit_key = fields.text_or_left_out("edit_key")?.map(|key| EditKey::parse_new(&key));
+        Ok(Self { title: fields.patch("title")?, content: fields.patch("content")?, edit_key })
+    }
 }
 
 impl From<CreateBody> for PageFields {

@@ -16,9 +16,9 @@ use rmcp::model::JsonRpcError;
 use crate::http::error::{ApiError, Interface};
 use crate::http::error_response::Endpoint;
 use crate::http::negotiation::weight;
-use crate::http::request::body::{RequestBody, is_json, why_not_json};
+use crate::http::request::body::{RequestBody, is_json};
 use crate::http::request::credential::query_holds_key;
-use crate::http::request::json;
+use crate::http::request::json::{self, FlawKind};
 use handbill_pages::service::ServiceError;
 use handbill_pages::values::edit_key::EditKey;
 
@@ -45,16 +45,17 @@ pub(super) async fn admit(request: Request) -> Result<Request, Response> {
 
 /// Refuses too many values, and objects with a member twice.
 fn check_values(bytes: &[u8]) -> Result<(), ErrorData> {
-    json::check_values(bytes).map_err(|error| {
-        let reason = error.to_string();
-        if reason.starts_with(json::TWICE) {
-            return ErrorData::invalid_request("The message has the same member twice. Send each once.", None);
+    json::check_values(bytes).map_err(|flaw| {
+        let message = format!("{} Send one JSON-RPC message in UTF-8.", flaw.message());
+        match flaw.kind {
+            FlawKind::Twice(_) => {
+                ErrorData::invalid_request("The message has the same member twice. Send each once.", None)
+            }
+            FlawKind::TooManyValues => ErrorData::invalid_request(message, None),
+            FlawKind::NotJson | FlawKind::Empty | FlawKind::ByteOrderMark | FlawKind::TooDeep => {
+                ErrorData::parse_error(message, None)
+            }
         }
-        let message = format!("{} Send one JSON-RPC message in UTF-8.", why_not_json(bytes, &error));
-        if reason.starts_with(json::TOO_MANY) {
-            return ErrorData::invalid_request(message, None);
-        }
-        ErrorData::parse_error(message, None)
     })
 }
 

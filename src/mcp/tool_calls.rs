@@ -10,11 +10,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::tools::{GetOptions, ToolName, UpdateOptions, with_slug};
+use super::tools::{DeleteOptions, GetOptions, ToolName, UpdateOptions};
 use crate::http::error::{self, ApiError, Interface};
-use crate::http::request::body::{Fields, NoFields, parse_object};
 use crate::http::request::client_addr::TrustedProxies;
 use crate::http::request::credential;
+use crate::http::request::fields::parse_object;
 use crate::http::types::{CreatedBody, DeletedBody, FieldsBody, Included, PageBody, edit_url, page_url};
 use crate::telemetry::metrics::Metrics;
 use handbill_pages::service::{Body, BodyError, Created, Credential, PageService, Precondition, ServiceError};
@@ -54,14 +54,14 @@ impl Mcp {
     }
 
     async fn create(&self, client: Client, arguments: JsonObject) -> Result<ToolResult, ServiceError> {
-        let body: Body<FieldsBody> = parse_object(arguments, Fields::of::<FieldsBody>);
+        let body: Body<FieldsBody> = parse_object(arguments);
         let created = self.service.create(client, body.map(Into::into)).await.outcome?;
         Ok(ToolResult::created(&created, &self.base_url))
     }
 
     async fn get(&self, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
         let slug = take_slug(&mut arguments, &self.base_url)?;
-        let options: Body<GetOptions> = parse_object(arguments, GetOptions::fields);
+        let options: Body<GetOptions> = parse_object(arguments);
         let slug = Slug::parse(&slug).map_err(|_| ServiceError::NotFound)?;
         let page = self.service.read(&slug).await?;
         Ok(ToolResult::read(&page, &self.base_url, options?.included()))
@@ -70,7 +70,7 @@ impl Mcp {
     async fn update(&self, client: Client, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
         let slug = take_slug(&mut arguments, &self.base_url)?;
         let credential = take_key(&mut arguments);
-        let options: Body<UpdateOptions> = parse_object(arguments, UpdateOptions::fields);
+        let options: Body<UpdateOptions> = parse_object(arguments);
         let included = options.as_ref().map_or(Included::ALL, UpdateOptions::included);
         let body = std::future::ready(options.map(UpdateOptions::into_page_fields));
         let page = self.service.update(client, &slug, &credential, body, &Precondition::default()).await.outcome?;
@@ -80,7 +80,7 @@ impl Mcp {
     async fn delete(&self, client: Client, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
         let slug = take_slug(&mut arguments, &self.base_url)?;
         let credential = take_key(&mut arguments);
-        let body = parse_object(arguments, || with_slug(&["edit_key"], Vec::new())).map(|NoFields {}| ());
+        let body = parse_object(arguments).map(|DeleteOptions| ());
         self.service.delete(client, &slug, &credential, body, &Precondition::default()).await.outcome?;
         Ok(ToolResult::deleted(slug))
     }

@@ -1,18 +1,16 @@
 //! The tools as agents see them.
 
-use std::iter;
 use std::sync::Arc;
 
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::http::metadata::{self, Operation};
-use crate::http::request::body::{Fields, names_of};
+use crate::http::request::fields::{Fields, FromFields};
 use crate::http::types::{CreateBody, CreatedBody, DeletedBody, EditBody, Included, PageBody, Part};
 use handbill_pages::ports::rate_limiter::{LimitKind, Quotas};
-use handbill_pages::service::PageFields;
+use handbill_pages::service::{Body, PageFields};
 use handbill_pages::values::content::MAX_BYTES;
 use handbill_pages::values::details::DetailsInput;
 use handbill_pages::values::quota::Quota;
@@ -185,7 +183,7 @@ fn limit_sentence(limit: Option<LimitKind>, quotas: &Quotas) -> String {
     format!(" At most {most} {calls} in any {} seconds from one network address.", window.as_secs())
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetOptions {
     /// Whether the result has `content_html`.
@@ -193,35 +191,13 @@ pub(super) struct GetOptions {
     include_html: Option<bool>,
     /// The characters of `content` to skip: `next_offset` of the call before.
     #[schemars(range(min = 0))]
-    offset: Option<Count<0>>,
+    offset: Option<usize>,
     /// The most characters (Unicode scalar values) to return; 20000 fits most clients.
     #[schemars(range(min = 1))]
-    max_chars: Option<Count<1>>,
+    max_chars: Option<usize>,
 }
 
-/// A whole number from `LEAST` on. By JSON Schema `20000.0` is one too, and clients whose numbers are doubles send it. A number
-/// that is too large counts as the largest.
-#[derive(Clone, Copy, Deserialize, JsonSchema)]
-#[serde(try_from = "f64")]
-#[schemars(with = "usize", inline)]
-struct Count<const LEAST: usize>(usize);
-
-impl<const LEAST: usize> TryFrom<f64> for Count<LEAST> {
-    type Error = &'static str;
-
-    fn try_from(number: f64) -> Result<Self, Self::Error> {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a cast ends at the largest number"
-        )]
-        let count = (number >= 0.0 && number.fract() == 0.0).then_some(number as usize);
-        let count = count.filter(|count| *count >= LEAST);
-        count.map(Self).ok_or(if LEAST == 0 { "expected f64" } else { "expected a nonzero usize" })
-    }
-}
-
-#[derive(Deserialize, JsonSchema)]
+#[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateOptions {
     /// The new title, on one line; an empty one removes it.
@@ -242,31 +218,53 @@ pub(super) struct UpdateOptions {
     include_html: Option<bool>,
 }
 
-pub(super) fn with_slug(others: &[&str], options: Vec<String>) -> Fields {
-    let named = iter::once("slug").chain(others.iter().copied()).map(str::to_owned);
-    Fields { names: named.chain(options).collect(), in_list: Vec::new() }
+// Slug and key are taken before the options, and stand first in messages.
+
+impl FromFields for GetOptions {
+    const NAMES: &'static [&'static str] = &["slug", "include_html", "offset", "max_chars"];
+
+    fn read(fields: &mut Fields) -> Body<Self> {
+        let [offset, max_chars] = [fields.count("offset", 0)?, fields.count("max_chars", 1)?];
+        Ok(Self { include_html: fields.flag("include_html")?, offset, max_chars })
+    }
+}
+
+impl FromFields for UpdateOptions {
+    const NAMES: &'static [&'static str] =
+        &["slug", "edit_key", "title", "content", "edits", "if_updated_at", "include_content", "include_html"];
+
+    fn read(fields: &mut Fields) -> Body<Self> {
+        Ok(Self {
+            title: fields.text("title")?,
+            content: fields.text("content")?,
+            edits: fields.list("edits")?,
+            if_updated_at: fields.text("if_updated_at")?,
+            include_content: fields.flag("include_content")?,
+            include_html: fields.flag("include_html")?,
+        })
+    }
+}
+
+/// A deletion has no options.
+pub(super) struct DeleteOptions;
+
+impl FromFields for DeleteOptions {
+    const NAMES: &'static [&'static str] = &["slug", "edit_key"];
+
+    fn read(_: &mut Fields) -> Body<Self> {
+        Ok(Self)
+    }
 }
 
 impl GetOptions {
-    pub(super) fn fields() -> Fields {
-        with_slug(&[], names_of::<Self>())
-    }
-
     pub(super) fn included(&self) -> Included {
-        let part = (self.offset.is_some() || self.max_chars.is_some()).then(|| Part {
-            offset: self.offset.map_or(0, |Count(offset)| offset),
-            max_chars: self.max_chars.map_or(usize::MAX, |Count(most)| most),
-        });
+        let part = (self.offset.is_some() || self.max_chars.is_some())
+            .then(|| Part { offset: self.offset.unwrap_or(0), max_chars: self.max_chars.unwrap_or(usize::MAX) });
         Included { content: true, html: self.include_html.unwrap_or(false), part }
     }
 }
 
 impl UpdateOptions {
-    pub(super) fn fields() -> Fields {
-        let fields = with_slug(&["edit_key"], names_of::<Self>());
-        Fields { in_list: names_of::<EditBody>(), ..fields }
-    }
-
     pub(super) fn included(&self) -> Included {
         let content = self.include_content.unwrap_or(self.edits.is_none());
         Included { content, html: self.include_html.unwrap_or(false), part: None }

@@ -12,34 +12,91 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 /// 650 KB.
 pub const MAX_VALUES: usize = 1024;
 
-/// Begins the error.
-pub const TOO_MANY: &str = "too many values";
+/// How many objects and lists may be around a value. `serde_json` itself gives up at one more.
+const MAX_DEPTH: usize = 126;
 
-/// Begins the error.
-pub const TWICE: &str = "a member is there twice";
+/// What is wrong with a text, with its line and column.
+#[derive(Debug)]
+pub struct Flaw {
+    pub kind: FlawKind,
+    line: usize,
+    column: usize,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum FlawKind {
+    NotJson,
+    Empty,
+    ByteOrderMark,
+    TooDeep,
+    TooManyValues,
+    /// The member's name.
+    Twice(String),
+}
+
+impl Flaw {
+    /// Quotes nothing, which may be a key.
+    pub fn message(&self) -> String {
+        let problem = match self.kind {
+            FlawKind::ByteOrderMark => {
+                return "The body begins with a byte order mark, which JSON does not allow (RFC 8259 §8.1). Leave it out."
+                    .to_owned();
+            }
+            FlawKind::Empty => return "The body is empty.".to_owned(),
+            FlawKind::NotJson => "is not valid JSON",
+            FlawKind::TooDeep => "is nested deeper than 127 levels",
+            FlawKind::TooManyValues => "holds more than 1024 values",
+            FlawKind::Twice(_) => "has the same member twice",
+        };
+        format!("The body {problem}, at line {}, column {}.", self.line, self.column)
+    }
+}
 
 /// Fails if `bytes` are not JSON, are deeper than 127 levels, have more than [`MAX_VALUES`] values, or a member twice.
-pub fn check_values(bytes: &[u8]) -> serde_json::Result<()> {
+pub fn check_values(bytes: &[u8]) -> Result<(), Flaw> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    Counter { left: &mut { MAX_VALUES } }.deserialize(&mut json)?;
-    json.end()
+    let mut found = None;
+    let counter = Counter { left: &mut { MAX_VALUES }, depth: 0, found: &mut found };
+    counter.deserialize(&mut json).and_then(|()| json.end()).map_err(|error| {
+        let kind = match found {
+            Some(kind) => kind,
+            None if bytes.starts_with("\u{feff}".as_bytes()) => FlawKind::ByteOrderMark,
+            None if bytes.trim_ascii().is_empty() => FlawKind::Empty,
+            None => FlawKind::NotJson,
+        };
+        Flaw { kind, line: error.line(), column: error.column() }
+    })
 }
 
 struct Counter<'a> {
     left: &'a mut usize,
+    depth: usize,
+    /// The error of serde is a text alone.
+    found: &'a mut Option<FlawKind>,
 }
 
 impl Counter<'_> {
-    fn next(&mut self) -> Counter<'_> {
-        Counter { left: self.left }
+    fn inside(&mut self) -> Counter<'_> {
+        Counter { left: self.left, depth: self.depth + 1, found: self.found }
+    }
+
+    fn fail<E: Error>(&mut self, kind: FlawKind) -> E {
+        *self.found = Some(kind);
+        E::custom("the text is refused")
     }
 }
 
 impl<'de> DeserializeSeed<'de> for Counter<'_> {
     type Value = ();
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        *self.left = self.left.checked_sub(1).ok_or_else(|| D::Error::custom(TOO_MANY))?;
+    fn deserialize<D: Deserializer<'de>>(mut self, deserializer: D) -> Result<(), D::Error> {
+        if *self.left == 0 {
+            return Err(self.fail(FlawKind::TooManyValues));
+        }
+        if self.depth > MAX_DEPTH {
+            return Err(self.fail(FlawKind::TooDeep));
+        }
+        *self.left -= 1;
         deserializer.deserialize_any(self)
     }
 }
@@ -54,16 +111,17 @@ impl<'de> Visitor<'de> for Counter<'_> {
     fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<(), A::Error> {
         let mut names = HashSet::new();
         while let Some(name) = members.next_key::<String>()? {
-            if !names.insert(name) {
-                return Err(A::Error::custom(TWICE));
+            if names.contains(&name) {
+                return Err(self.fail(FlawKind::Twice(name)));
             }
-            members.next_value_seed(self.next())?;
+            names.insert(name);
+            members.next_value_seed(self.inside())?;
         }
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut elements: A) -> Result<(), A::Error> {
-        while elements.next_element_seed(self.next())?.is_some() {}
+        while elements.next_element_seed(self.inside())?.is_some() {}
         Ok(())
     }
 
@@ -96,8 +154,8 @@ impl<'de> Visitor<'de> for Counter<'_> {
 mod tests {
     use super::*;
 
-    fn refused(text: &str) -> Option<String> {
-        check_values(text.as_bytes()).err().map(|error| error.to_string())
+    fn refused(text: &str) -> Option<FlawKind> {
+        check_values(text.as_bytes()).err().map(|flaw| flaw.kind)
     }
 
     #[test]
@@ -105,22 +163,32 @@ mod tests {
         let list = |values: usize| format!("[{}]", vec!["0"; values].join(","));
         assert_eq!(refused(&list(MAX_VALUES - 1)), None);
         for text in [list(MAX_VALUES), format!(r#"{{"a": {}, "b": 0}}"#, list(MAX_VALUES - 2))] {
-            assert!(refused(&text).unwrap().starts_with(TOO_MANY), "{text}");
+            assert_eq!(refused(&text), Some(FlawKind::TooManyValues), "{text}");
         }
     }
 
     #[test]
     fn a_name_that_an_object_has_twice_is_found() {
-        for text in [r#"{"a": 1, "a": 1}"#, r#"[{"a": {"b": 1, "\u0062": 2}}]"#] {
-            assert!(refused(text).unwrap().starts_with(TWICE), "{text}");
+        for (text, name) in [(r#"{"a": 1, "a": 1}"#, "a"), (r#"[{"a": {"b": 1, "\u0062": 2}}]"#, "b")] {
+            assert_eq!(refused(text), Some(FlawKind::Twice(name.to_owned())), "{text}");
         }
         assert_eq!(refused(r#"{"a": {"b": 1}, "b": {"b": 2}}"#), None);
     }
 
     #[test]
-    fn what_is_no_json_is_refused() {
-        for text in ["", "{", "[] []", "\u{feff}{}", &"[".repeat(200)] {
-            assert!(refused(text).is_some(), "{text}");
+    fn what_is_no_json_is_refused_by_what_is_wrong() {
+        let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+        assert_eq!(refused(&nested(MAX_DEPTH + 1)), None);
+        for (text, kind) in [
+            ("", FlawKind::Empty),
+            (" \n", FlawKind::Empty),
+            ("{", FlawKind::NotJson),
+            ("[] []", FlawKind::NotJson),
+            ("1e999", FlawKind::NotJson),
+            ("\u{feff}{}", FlawKind::ByteOrderMark),
+            (&nested(MAX_DEPTH + 2), FlawKind::TooDeep),
+        ] {
+            assert_eq!(refused(text), Some(kind), "{text}");
         }
     }
 }

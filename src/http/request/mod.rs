@@ -3,6 +3,7 @@
 pub mod body;
 pub mod client_addr;
 pub mod credential;
+pub mod fields;
 pub mod head;
 pub mod json;
 pub mod part;

@@ -1,7 +1,7 @@
 //! A body is accepted only if it is one JSON object with only the fields that it may have, and a refusal repeats no
 //! part of the body that could be a key.
 
-use handbill::http::request::body::{Fields, parse, parse_object};
+use handbill::http::request::fields::{parse, parse_object};
 use handbill::http::types::FieldsBody;
 use handbill_pages::service::{Body, BodyError, PageFields};
 use handbill_pages::values::details::{DetailsInput, Patch};
@@ -15,7 +15,7 @@ const FIELDS: [&str; 2] = ["title", "content"];
 const MAX_MESSAGE_BYTES: usize = 300;
 
 pub(crate) fn check(input: &[u8]) {
-    let body: Body<FieldsBody> = parse(input, Fields::of::<FieldsBody>);
+    let body: Body<FieldsBody> = parse(input);
     let object = match serde_json::from_slice(input) {
         Ok(Value::Object(object)) => Some(object),
         _ => None,
@@ -24,11 +24,7 @@ pub(crate) fn check(input: &[u8]) {
     // fields.
     check_one(body, object.as_ref().is_some_and(fits), |body| {
         let PageFields { details: DetailsInput { title }, content, .. } = body.into();
-        let content = match content {
-            Patch::Keep => Patch::Keep,
-            Patch::Clear => Patch::Clear,
-            Patch::Set(content) => Patch::Set(content.to_string()),
-        };
+        let content = content.map(|content| content.to_string());
         let object = object.as_ref().expect("it was taken");
         for (name, value) in [("title", title), ("content", content)] {
             assert_eq!(value != Patch::Keep, object.contains_key(name));
@@ -37,7 +33,7 @@ pub(crate) fn check(input: &[u8]) {
     });
     // The same object is also checked as the arguments of a tool. In this form no field can occur twice.
     if let Some(object) = &object {
-        let body: Body<FieldsBody> = parse_object(object.clone(), Fields::of::<FieldsBody>);
+        let body: Body<FieldsBody> = parse_object(object.clone());
         assert_eq!(body.is_ok(), fits(object));
     }
 }

@@ -98,7 +98,7 @@ async fn an_offset_or_length_that_is_no_count_is_refused() {
         ("offset", json!("1"), "a whole number."),
         ("offset", json!(1.5), "a whole number."),
         ("max_chars", json!(0), "a whole number from 1 on."),
-        ("max_chars", json!(true), "a whole number."),
+        ("max_chars", json!(true), "a whole number from 1 on."),
     ] {
         let failed = client.call("get_page", json!({"slug": page.slug, name: value})).await;
         let message = failed.expect_error(400, "invalid_body").message;

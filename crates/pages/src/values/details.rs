@@ -2,7 +2,7 @@
 //!
 //! A function that must know each field destructures the whole struct, so the compiler asks there when a field comes.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::head::UnknownMembers;
 use super::title::{Title, TitleError};
@@ -105,6 +105,14 @@ impl<T> Patch<T> {
         }
     }
 
+    pub fn map<U>(self, map: impl FnOnce(T) -> U) -> Patch<U> {
+        match self {
+            Self::Keep => Patch::Keep,
+            Self::Clear => Patch::Clear,
+            Self::Set(value) => Patch::Set(map(value)),
+        }
+    }
+
     /// The value of a field that a new page needs.
     pub fn required(self, field: &'static str) -> Result<T, FieldError> {
         let advice = match self {
@@ -124,13 +132,6 @@ impl<T> Patch<T> {
 impl<T> From<Option<T>> for Patch<T> {
     fn from(sent: Option<T>) -> Self {
         sent.map_or(Self::Keep, Self::Set)
-    }
-}
-
-/// Use it with `#[serde(default)]`: a field that was not sent is kept.
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Patch<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Option::deserialize(deserializer)?.map_or(Self::Clear, Self::Set))
     }
 }
 
