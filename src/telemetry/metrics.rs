@@ -184,7 +184,7 @@ impl Metrics {
             },
             rate_limit_fallback: declare.plain(
                 "handbill_rate_limit_fallback",
-                "1 while Redis cannot be reached and this replica counts by itself",
+                "Servers of Redis that are lost, for whose clients this replica counts by itself",
             ),
             tool_calls: declare.plain("handbill_mcp_tool_calls", "Calls of MCP tools by outcome"),
             operator_actions: declare.plain("handbill_operator_actions", "What operators did by its outcome"),

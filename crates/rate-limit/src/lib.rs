@@ -3,27 +3,32 @@
 //! Redis has the times of admitted attempts, and the slugs of recent creates, so that another create draws another slug
 //! (`docs/decisions.md`).
 //!
-//! # When Redis is unreachable
+//! # When Redis is lost
 //!
-//! After an error, this replica decides alone for a second, and then checks once a second whether Redis takes writes.
-//! Local windows also count what Redis admitted through this replica; Redis never learns what a replica admitted alone.
+//! If a server (in a Redis Cluster: a master) fails three times in a row, this replica decides alone for its clients, and
+//! checks once a second whether it takes writes. A single failure is decided alone too. Local windows also count what Redis
+//! admitted through this replica; Redis never learns what a replica admitted alone.
 //!
 //! # Rights that a login needs
 //!
 //! The keys `handbill:*` and the commands `+@connection +evalsha +script|load +time +zadd +zcard +zcount +zrange
-//! +zrangebyscore +zremrangebyscore +zscore +pexpire +set`; in a cluster also `+cluster`, with sentinels also `+role`.
+//! +zrangebyscore +zremrangebyrank +zscore +pexpire +set`; in a cluster also `+cluster|slots`, with sentinels also `+role`.
 
 mod connection;
+mod link;
 pub mod memory;
 mod redis;
+mod server;
 mod settings;
 
 use handbill_pages::{ports, values};
 
+pub use self::link::Alone;
 pub use self::redis::RedisLimiter;
 pub use self::settings::{OpenError, RedisMode, RedisSettings, RedisUrl};
 
 /// Reads the files, and connects to nothing.
 pub fn check(settings: &RedisSettings) -> Result<(), OpenError> {
-    connection::Manager::pool(settings).map(drop)
+    let (settings, addresses) = link::check(settings)?;
+    connection::Manager::pool(&settings, addresses).map(drop)
 }

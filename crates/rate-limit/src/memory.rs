@@ -119,7 +119,7 @@ impl RateLimiter for MemoryRateLimiter {
             quota.decision(admitted, windows.counted.peek(network).unwrap_or(&none), now)
         };
         let own = decide(&attempt.own);
-        Decision { slug: Reserved::Unopposed, ..own.restricted_by(attempt.wider.iter().map(decide)) }
+        own.restricted_by(attempt.wider.iter().map(decide))
     }
 
     async fn reserve(&self, _: &Reservation) -> Reserved {

@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use prometheus_client::metrics::gauge::Gauge;
+use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, RedisError, RedisResult, Script};
 use tokio::sync::watch;
 
-use super::connection::Connection;
-use super::connection::Link;
+use super::link::{Alone, Link};
 use super::memory::MemoryRateLimiter;
-use super::settings::{OpenError, RedisMode, RedisSettings};
+use super::settings::{OpenError, RedisSettings};
 use crate::ports::clock::SharedClock;
 use crate::ports::random::{Random, hex_id};
 use crate::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 use crate::values::client::Window;
 use crate::values::quota::Decision;
-use crate::values::slug::{Reservation, Reserved, Slug};
+use crate::values::slug::{Reservation, Reserved};
 
 /// Twice the longest create.
 const RESERVED_FOR_MILLIS: u32 = 10_000;
@@ -34,7 +34,7 @@ impl RedisLimiter {
     /// Connects in the background; fails only if the settings cannot be used. The caller must be within a Tokio
     /// runtime.
     ///
-    /// `fallback` is 1 while Redis is unreachable. Local counts take at most `local_bytes`.
+    /// `fallback` is the number of servers that are lost. Local counts take at most `local_bytes`.
     pub fn open(
         settings: &RedisSettings,
         local_bytes: usize,
@@ -42,39 +42,34 @@ impl RedisLimiter {
         random: Random,
         fallback: Gauge,
     ) -> Result<Self, OpenError> {
-        let link = Link::open(settings, fallback, format!("handbill:probe:{{{}}}", hex_id(&random)))?;
+        let link = Link::open(settings, fallback)?;
         let script = Script::new(include_str!("sliding_window.lua"));
         Ok(Self { link, script, random, local: MemoryRateLimiter::within(local_bytes, clock) })
     }
 
-    pub fn is_down(&self) -> watch::Receiver<bool> {
-        self.link.is_down.subscribe()
+    pub fn alone(&self) -> watch::Receiver<Alone> {
+        self.link.alone.subscribe()
     }
 
     /// `id` lets a repeated call count once.
-    async fn ask(&self, mut connection: Connection, attempt: &Attempt, id: &str) -> RedisResult<Decision> {
+    async fn ask(
+        &self,
+        mut connection: MultiplexedConnection,
+        keys: &[String],
+        attempt: &Attempt,
+        id: &str,
+    ) -> RedisResult<Decision> {
         let mut call = self.script.prepare_invoke();
-        for key in window_keys(attempt) {
+        for key in keys {
             call.key(key);
         }
         call.arg(id);
-        if let Some(Reservation { slug, owner }) = self.reserved_with(attempt) {
-            call.key(slug_key(slug)).arg(owner).arg(RESERVED_FOR_MILLIS);
-        } else {
-            call.arg("").arg(0);
-        }
         for Window { quota, .. } in attempt.windows() {
             call.arg(quota.limit).arg(u64::try_from(quota.window.as_micros()).unwrap_or(u64::MAX));
         }
-        let answer: Vec<u64> = connection.invoke(&call).await?;
-        let (slug, decision) = decision(&answer, attempt)
-            .ok_or_else(|| RedisError::from((ErrorKind::UnexpectedReturnType, "the script's answer is not ours")))?;
-        Ok(if self.reserved_with(attempt).is_some() { Decision { slug, ..decision } } else { decision })
-    }
-
-    /// In a Redis Cluster the slug is in another slot than the windows.
-    fn reserved_with<'a>(&self, attempt: &'a Attempt) -> Option<&'a Reservation> {
-        attempt.slug.as_ref().filter(|_| self.link.pool.manager().mode != RedisMode::Cluster)
+        let answer: Vec<u64> = call.invoke_async(&mut connection).await?;
+        decision(&answer, attempt)
+            .ok_or_else(|| RedisError::from((ErrorKind::UnexpectedReturnType, "the script's answer is not ours")))
     }
 }
 
@@ -89,12 +84,8 @@ fn window_keys(attempt: &Attempt) -> Vec<String> {
     attempt.windows().map(key).collect()
 }
 
-fn slug_key(slug: &Slug) -> String {
-    format!("handbill:slug:{slug}")
-}
-
-fn decision(answer: &[u64], attempt: &Attempt) -> Option<(Reserved, Decision)> {
-    let [admitted, _, by_another, counts @ ..] = answer else { return None };
+fn decision(answer: &[u64], attempt: &Attempt) -> Option<Decision> {
+    let [admitted, _, counts @ ..] = answer else { return None };
     if counts.len() != 2 * attempt.windows().count() {
         return None;
     }
@@ -103,10 +94,8 @@ fn decision(answer: &[u64], attempt: &Attempt) -> Option<(Reserved, Decision)> {
         quota: *quota,
         remaining: u32::try_from(counts[0]).unwrap_or(u32::MAX),
         more_after: Duration::from_micros(counts[1]),
-        slug: Reserved::NotAsked,
     });
-    let slug = if *by_another == 1 { Reserved::ByAnother } else { Reserved::Unopposed };
-    Some((slug, decisions.next()?.restricted_by(decisions)))
+    Some(decisions.next()?.restricted_by(decisions))
 }
 
 #[async_trait]
@@ -119,10 +108,9 @@ impl RateLimiter for RedisLimiter {
         if attempt.kind == LimitKind::Preview {
             return self.local.check(attempt).await;
         }
-        let id = hex_id(&self.random);
-        let Some(decision) = self.link.call(|connection| self.ask(connection, &attempt, &id)).await else {
-            return self.local.check(attempt).await;
-        };
+        let (keys, id) = (window_keys(&attempt), hex_id(&self.random));
+        let asked = self.link.call(&keys[0], |connection| self.ask(connection, &keys, &attempt, &id)).await;
+        let Some(decision) = asked else { return self.local.check(attempt).await };
         if decision.admitted {
             self.local.count(&attempt);
         }
@@ -130,14 +118,16 @@ impl RateLimiter for RedisLimiter {
     }
 
     async fn reserve(&self, Reservation { slug, owner }: &Reservation) -> Reserved {
+        let (link, key) = (Arc::clone(&self.link), format!("handbill:slug:{slug}"));
         let mut set = redis::cmd("SET");
-        set.arg(slug_key(slug)).arg(owner).arg("NX").arg("GET").arg("PX").arg(RESERVED_FOR_MILLIS);
-        let ask = async |mut connection: Connection| match connection.query::<Option<String>>(&set).await {
-            Err(error) if error.code().is_some() => Ok(None),
-            answer => answer,
-        };
-        match self.link.call(ask).await.flatten() {
-            Some(before) if before != *owner => Reserved::ByAnother,
+        set.arg(&key).arg(owner).arg("NX").arg("GET").arg("PX").arg(RESERVED_FOR_MILLIS);
+        // On its own, since `redis` drops a command whose answer nobody awaits.
+        let reserving = tokio::spawn(async move {
+            let ask = async |mut connection: MultiplexedConnection| set.query_async(&mut connection).await;
+            link.try_call::<Option<String>, _>(&key, ask).await
+        });
+        match reserving.await {
+            Ok(Some(Some(before))) if before != *owner => Reserved::ByAnother,
             _ => Reserved::Unopposed,
         }
     }

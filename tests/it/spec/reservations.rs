@@ -1,5 +1,6 @@
 //! Creates and the reservations of their slugs (contract, decision 23).
 
+use std::future;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -27,34 +28,33 @@ use crate::support::pages::new_key;
 /// A limiter that says of every slug what the test wants.
 struct Says {
     is_admitted: bool,
-    /// The answer of the limiter's own step, and of the second call.
-    answers: [Reserved; 2],
-    /// The reservations that were named in either.
-    named: Mutex<[Vec<Reservation>; 2]>,
+    /// `None` never comes.
+    answer: Option<Reserved>,
+    asked: Mutex<Vec<Reservation>>,
 }
 
 impl Says {
-    fn new(answers: [Reserved; 2]) -> Self {
-        Self { is_admitted: true, answers, named: Mutex::default() }
+    fn new(answer: Reserved) -> Self {
+        Self { is_admitted: true, answer: Some(answer), asked: Mutex::default() }
     }
 
-    fn named(&self) -> [Vec<Reservation>; 2] {
-        self.named.lock().unwrap().clone()
+    fn asked(&self) -> Vec<Reservation> {
+        self.asked.lock().unwrap().clone()
     }
 }
 
 #[async_trait]
 impl RateLimiter for Says {
     async fn check(&self, attempt: Attempt) -> Decision {
-        let slug = if attempt.slug.is_some() { self.answers[0] } else { Reserved::NotAsked };
-        self.named.lock().unwrap()[0].extend(attempt.slug);
-        let decision = attempt.own.quota.decision(self.is_admitted, &Counted::default(), Duration::ZERO);
-        Decision { slug, ..decision }
+        attempt.own.quota.decision(self.is_admitted, &Counted::default(), Duration::ZERO)
     }
 
     async fn reserve(&self, reservation: &Reservation) -> Reserved {
-        self.named.lock().unwrap()[1].push(reservation.clone());
-        self.answers[1]
+        self.asked.lock().unwrap().push(reservation.clone());
+        match self.answer {
+            Some(answer) => answer,
+            None => future::pending().await,
+        }
     }
 }
 
@@ -108,54 +108,47 @@ fn untitled() -> PageFields {
 }
 
 #[tokio::test]
-async fn a_create_names_its_slug_and_its_keys_hash_to_the_limiter() {
-    let fixture = Fixture::new(Says::new([Reserved::Unopposed, Reserved::NotAsked]));
-    let Created { page, edit_key } = fixture.create(fields()).await.unwrap();
-    let expected = Reservation::new(page.head.slug.clone(), &edit_key.hash());
-    assert_eq!(expected.owner.len(), 16);
-    assert_eq!(fixture.limiter.named(), [vec![expected], vec![]], "no second call is made");
+async fn a_slug_is_reserved_beside_the_rendering_and_not_waited_for() {
+    for answer in [Some(Reserved::Unopposed), None] {
+        let fixture = Fixture::new(Says { answer, ..Says::new(Reserved::Unopposed) });
+        let Created { page, edit_key } = fixture.create(fields()).await.unwrap();
+        let expected = Reservation::new(page.head.slug.clone(), &edit_key.hash());
+        assert_eq!(expected.owner.len(), 16);
+        assert_eq!(fixture.limiter.asked(), [expected]);
+    }
 }
 
 #[tokio::test]
-async fn a_slug_is_reserved_while_the_page_is_rendered() {
-    let fixture = Fixture::new(Says::new([Reserved::NotAsked, Reserved::Unopposed]));
-    for (first, fields) in [(1, fields()), (0, untitled())] {
-        let [before, _] = fixture.limiter.named();
-        let Created { page, edit_key } = fixture.create(fields).await.unwrap();
-        let [named, reserved] = fixture.limiter.named();
-        assert_eq!(named.len() - before.len(), first);
-        assert_eq!(reserved.last(), Some(&Reservation::new(page.head.slug.clone(), &edit_key.hash())));
-    }
+async fn a_slug_that_the_text_gives_is_not_reserved() {
+    let fixture = Fixture::new(Says::new(Reserved::ByAnother));
+    fixture.create(untitled()).await.unwrap();
+    assert_eq!(fixture.limiter.asked(), []);
 }
 
 #[tokio::test]
 async fn a_random_slug_that_another_has_reserved_is_drawn_again() {
-    for answers in [[Reserved::ByAnother, Reserved::NotAsked], [Reserved::NotAsked, Reserved::ByAnother]] {
-        let fixture = Fixture::new(Says::new(answers));
-        let created = fixture.create(fields()).await.unwrap();
-        let named = fixture.limiter.named().concat();
-        assert!(named.iter().all(|named| named.slug != created.page.head.slug), "{named:?}");
-        assert_eq!(fixture.store.calls().inserts, 1);
-    }
+    let fixture = Fixture::new(Says::new(Reserved::ByAnother));
+    let created = fixture.create(fields()).await.unwrap();
+    assert!(fixture.limiter.asked().iter().all(|asked| asked.slug != created.page.head.slug));
+    assert_eq!(fixture.store.calls().inserts, 1);
 }
 
 #[tokio::test]
 async fn for_a_clients_key_the_store_is_asked_whoever_reserved_it() {
-    let fixture = Fixture::new(Says::new([Reserved::ByAnother, Reserved::ByAnother]));
+    let fixture = Fixture::new(Says::new(Reserved::ByAnother));
     let key = new_key();
     let secret = fixture.store.slug_secret().await.unwrap();
     let slug = secret.slug(&Title::parse("T").unwrap(), &EditKey::parse(&key).unwrap(), 0);
     for _ in 0..2 {
         assert_eq!(fixture.create(with_key(&key)).await.unwrap().page.head.slug, slug);
     }
-    let expected = Reservation::new(slug, &EditKey::parse(&key).unwrap().hash());
-    // The first create learnt the secret after the limiter had admitted it.
-    assert_eq!(fixture.limiter.named(), [[expected.clone()], [expected]]);
+    // The first create learnt the secret too late.
+    assert_eq!(fixture.limiter.asked(), [Reservation::new(slug, &EditKey::parse(&key).unwrap().hash())]);
 }
 
 #[tokio::test]
 async fn a_refused_create_reserves_nothing() {
-    let fixture = Fixture::new(Says { is_admitted: false, ..Says::new([Reserved::NotAsked, Reserved::Unopposed]) });
+    let fixture = Fixture::new(Says { is_admitted: false, ..Says::new(Reserved::Unopposed) });
     fixture.create(fields()).await.unwrap_err();
-    assert_eq!(fixture.limiter.named()[1], []);
+    assert_eq!(fixture.limiter.asked(), []);
 }

@@ -28,9 +28,18 @@ async fn decide_in_redis(replica: &Replica, client: Client, attempts: u32) {
     assert!(!replica.decided_alone());
 }
 
+/// Makes the attempts that show the replica that its Redis is lost.
+async fn lose(replica: &Replica, client: Client) {
+    for _ in 0..3 {
+        assert!(!replica.has_lost_redis(), "one failure is no loss");
+        decide(replica, client).await;
+    }
+    assert!(replica.has_lost_redis());
+}
+
 /// Waits until the replica has found its Redis, without any request.
 pub(crate) async fn come_back(replica: &mut Replica) {
-    let back = replica.is_down.wait_for(|is_down| !is_down);
+    let back = replica.alone.wait_for(|alone| alone.servers == 0);
     let back = tokio::time::timeout(Duration::from_mins(2), back).await;
     back.expect("it came back by itself").expect("it is there");
 }
@@ -61,13 +70,14 @@ async fn without_redis_a_replica_goes_on_with_its_own_window() {
 }
 
 #[tokio::test]
-async fn a_redis_that_hangs_delays_one_attempt_and_no_other() {
+async fn a_redis_that_hangs_delays_three_attempts_and_no_other() {
     let server = OwnServer::start();
     let mut replica = Replica::start(&to(&server.address()), SHORT);
     let client = client();
     decide_in_redis(&replica, client, 5).await;
     server.freeze();
-    assert_eq!(decide(&replica, client).await.remaining, 4, "what Redis had admitted counts");
+    lose(&replica, client).await;
+    assert_eq!(decide(&replica, client).await.remaining, 1, "what Redis had admitted counts");
     assert_eq!(replica.fallback.get(), 1);
 
     let started = Instant::now();
@@ -85,7 +95,7 @@ async fn a_redis_that_hangs_delays_one_attempt_and_no_other() {
 async fn a_replica_that_starts_without_redis_finds_it_later() {
     let port = Port::hold();
     let mut replica = Replica::start(&to(&format!("redis://{}", port.address)), SHORT);
-    let noticed = replica.is_down.wait_for(|is_down| *is_down);
+    let noticed = replica.alone.wait_for(|alone| alone.servers > 0);
     tokio::time::timeout(Duration::from_mins(2), noticed).await.expect("unasked").expect("it is there");
     assert_eq!(replica.fallback.get(), 1);
     assert!(decide(&replica, client()).await.admitted);
@@ -108,11 +118,11 @@ async fn a_server_that_takes_no_writes_is_not_returned_to() {
         .query_async::<()>(&mut connection)
         .await
         .unwrap();
-    decide(&replica, client).await;
+    lose(&replica, client).await;
     // The replica has tried to write twice when this loop ends.
     let mut rejected = 0;
     while rejected < 2 {
-        assert!(*replica.is_down.borrow(), "it returned to a server that takes no writes");
+        assert!(replica.has_lost_redis(), "it returned to a server that takes no writes");
         let stats: String = redis::cmd("INFO").arg("commandstats").query_async(&mut connection).await.unwrap();
         let writes = stats.lines().find(|line| line.starts_with("cmdstat_set:"));
         rejected = writes.map_or(0, |line| {
@@ -121,5 +131,20 @@ async fn a_server_that_takes_no_writes_is_not_returned_to() {
         });
     }
     redis::cmd("REPLICAOF").arg(&["NO", "ONE"]).query_async::<()>(&mut connection).await.unwrap();
+    come_back(&mut replica).await;
+}
+
+#[tokio::test]
+async fn a_redis_without_memory_is_lost_until_it_has_some() {
+    let server = OwnServer::start();
+    let mut replica = Replica::start(&to(&server.address()), SHORT);
+    decide_in_redis(&replica, client(), 1).await;
+    let mut connection = connect(&server.address()).await;
+    let mut limit = async |bytes| {
+        redis::cmd("CONFIG").arg(&["SET", "maxmemory", bytes]).query_async::<()>(&mut connection).await.unwrap();
+    };
+    limit("1").await;
+    lose(&replica, client()).await;
+    limit("0").await;
     come_back(&mut replica).await;
 }

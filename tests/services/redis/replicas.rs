@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use handbill_rate_limit::RedisMode;
 use rustix::process::Signal;
 
@@ -21,7 +22,7 @@ async fn when_sentinels_name_another_master_the_replica_goes_there() {
         servers.signal("master", signal);
         // Attempts continue through the failover. None is admitted, because Redis or the replica has counted ten.
         let started = Instant::now();
-        while !*replica.is_down.borrow_and_update() {
+        while !replica.has_lost_redis() {
             let asked = Instant::now();
             assert!(!replica.check(client).await.admitted);
             assert!(asked.elapsed() < FAR_TOO_LONG);
@@ -46,6 +47,37 @@ async fn until_its_successor_knows(url: &str) {
 }
 
 #[tokio::test]
+async fn the_loss_of_a_shard_reaches_its_own_clients_alone() {
+    for signal in [Signal::KILL, Signal::STOP] {
+        let servers = OwnServers::start(RedisMode::Cluster);
+        let replicas = [(); 3].map(|()| Replica::start(&servers.settings, USUAL));
+        let url = &servers.settings.urls[0].0;
+        let mut master = connect(url).await;
+        let (mut its_own, mut others) = (Vec::new(), Vec::new());
+        for client in (0..60).map(|_| client()) {
+            let mut exists = redis::cmd("EXISTS");
+            exists.arg(format!("handbill:limit:{{create:{}}}", client.network()));
+            let is_here = exists.query_async::<u32>(&mut master).await.is_ok();
+            if is_here { its_own.push(client) } else { others.push(client) }
+        }
+        for replica in &replicas {
+            join_all(its_own.iter().chain(&others).map(|_| replica.check(client()))).await;
+        }
+        servers.signal(&format!("node-{}", url.rsplit(':').next().unwrap()), signal);
+        let losing = replicas.iter().flat_map(|replica| its_own.iter().map(|client| replica.check(*client)));
+        let staying = async {
+            for client in &others {
+                let attempts = replicas.iter().cycle().take(24).map(|replica| replica.check(*client));
+                let admitted = join_all(attempts).await.iter().filter(|decision| decision.admitted).count();
+                assert_eq!(admitted, 10, "its own shard is well");
+            }
+        };
+        tokio::join!(join_all(losing), staying);
+        assert!(replicas.iter().all(Replica::has_lost_redis), "{} attempts in vain", its_own.len());
+    }
+}
+
+#[tokio::test]
 async fn when_a_master_of_a_cluster_is_lost_its_clients_stay_limited() {
     for signal in [Signal::KILL, Signal::STOP] {
         let servers = OwnServers::start(RedisMode::Cluster);
@@ -63,7 +95,7 @@ async fn when_a_master_of_a_cluster_is_lost_its_clients_stay_limited() {
         let lost = Instant::now();
         // The loop ends when the cluster has answered all clients in one round.
         loop {
-            replica.is_down.mark_unchanged();
+            replica.alone.mark_unchanged();
             for client in &clients {
                 let asked = Instant::now();
                 let decision = replica.check(*client).await;

@@ -13,7 +13,7 @@ use handbill_pages::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 use handbill_pages::values::client::Client;
 use handbill_pages::values::quota::{Decision, Quota};
 use handbill_pages::values::timestamp::UnixMillis;
-use handbill_rate_limit::{RedisLimiter, RedisMode, RedisSettings, RedisUrl};
+use handbill_rate_limit::{Alone, RedisLimiter, RedisMode, RedisSettings, RedisUrl};
 use prometheus_client::metrics::gauge::Gauge;
 use redis::aio::MultiplexedConnection;
 use rustix::process::{Pid, Signal, kill_process};
@@ -91,7 +91,7 @@ impl Clock for StillClock {
 pub(crate) struct Replica {
     pub(crate) limiter: RedisLimiter,
     pub(crate) fallback: Gauge,
-    pub(crate) is_down: watch::Receiver<bool>,
+    pub(crate) alone: watch::Receiver<Alone>,
 }
 
 impl Replica {
@@ -100,8 +100,8 @@ impl Replica {
         let (settings, fallback) = (RedisSettings { timeout, ..settings.clone() }, Gauge::default());
         let limiter =
             RedisLimiter::open(&settings, 1 << 20, Arc::new(StillClock), Random::System, fallback.clone()).unwrap();
-        let is_down = limiter.is_down();
-        Self { limiter, fallback, is_down }
+        let alone = limiter.alone();
+        Self { limiter, fallback, alone }
     }
 
     pub(crate) async fn check(&self, client: Client) -> Decision {
@@ -110,7 +110,11 @@ impl Replica {
 
     /// Whether the replica has decided attempts without Redis, since it began or was last seen to have come back.
     pub(crate) fn decided_alone(&self) -> bool {
-        *self.is_down.borrow() || self.is_down.has_changed().unwrap()
+        self.has_lost_redis() || self.alone.has_changed().unwrap()
+    }
+
+    pub(crate) fn has_lost_redis(&self) -> bool {
+        self.alone.borrow().servers > 0
     }
 }
 

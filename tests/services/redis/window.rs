@@ -42,8 +42,8 @@ impl Window {
         let length = u64::try_from(quota.window.as_micros()).unwrap();
         let script = Script::new(SCRIPT);
         let mut call = script.key(&self.key);
-        call.arg(attempt).arg("").arg(0).arg(quota.limit).arg(length);
-        let (admitted, now, _, remaining, more_after): (u8, u64, u8, u32, u64) =
+        call.arg(attempt).arg(quota.limit).arg(length);
+        let (admitted, now, remaining, more_after): (u8, u64, u32, u64) =
             call.invoke_async(&mut self.connection).await.unwrap();
         let (more_after, now) = (Duration::from_micros(more_after), Duration::from_micros(now));
         Answer { admitted: admitted == 1, remaining, more_after, now }
@@ -115,6 +115,22 @@ async fn when_the_clock_goes_back_nobody_is_admitted_twice() {
     assert_eq!(refused.more_after, quota.window);
     redis.pass(i64::try_from(quota.window.as_micros()).unwrap()).await;
     assert!(redis.decide(quota).await.admitted);
+}
+
+#[tokio::test]
+async fn a_large_window_is_mended_in_steps_and_decides_the_same_meanwhile() {
+    let mut redis = Window::new().await;
+    let quota = Quota { limit: 2500, window: Duration::from_mins(10) };
+    for _ in 0..quota.limit {
+        assert!(redis.decide(quota).await.admitted);
+    }
+    redis.pass(-3_600_000_000).await;
+    for ahead in [1500, 500, 0] {
+        let refused = redis.decide(quota).await;
+        assert!(!refused.admitted && refused.more_after <= quota.window, "{refused:?}");
+        let future = format!("({}", refused.now.as_micros());
+        assert_eq!(redis.connection.zcount::<_, _, _, u32>(&redis.key, future, "+inf").await.unwrap(), ahead);
+    }
 }
 
 #[tokio::test]

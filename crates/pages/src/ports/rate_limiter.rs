@@ -37,17 +37,16 @@ pub struct Attempt {
     pub own: Window,
     /// The widest last.
     pub wider: Vec<Window>,
-    pub slug: Option<Reservation>,
 }
 
 impl Attempt {
     pub fn new(kind: LimitKind, quota: Quota, client: Client) -> Self {
-        Self { kind, own: Window { network: client.network(), quota }, wider: Vec::new(), slug: None }
+        Self { kind, own: Window { network: client.network(), quota }, wider: Vec::new() }
     }
 
     pub fn within(kind: LimitKind, windows: Vec<Window>) -> Option<Self> {
         let mut windows = windows.into_iter();
-        Some(Self { kind, own: windows.next()?, wider: windows.collect(), slug: None })
+        Some(Self { kind, own: windows.next()?, wider: windows.collect() })
     }
 
     pub fn windows(&self) -> impl DoubleEndedIterator<Item = &Window> {
@@ -59,15 +58,15 @@ impl Attempt {
 /// by its own windows.
 #[async_trait]
 pub trait RateLimiter: Send + Sync {
-    /// Counts an admitted attempt in all of its windows, in one atomic step, which may also reserve its slug.
+    /// Counts an admitted attempt in all of its windows, in one atomic step.
     async fn check(&self, attempt: Attempt) -> Decision;
 
     fn system(&self) -> Option<&'static str> {
         None
     }
 
-    /// Reserves the slug of an admitted attempt for about as long as a create takes, unless it is reserved. As fast as
-    /// [`RateLimiter::check`]; in doubt the slug is unopposed.
+    /// Reserves the slug of an admitted attempt for about as long as a create takes, unless it is reserved. In doubt the
+    /// slug is unopposed. The first poll asks: the slug is also reserved if nobody waits for the answer.
     async fn reserve(&self, reservation: &Reservation) -> Reserved;
 }
 

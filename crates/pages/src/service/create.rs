@@ -1,8 +1,9 @@
 //! Creates a page, or previews one.
 
+use std::pin::pin;
 use std::sync::Arc;
 
-use futures_util::future::OptionFuture;
+use futures_util::future::{Either, select};
 use tokio::time::Instant;
 
 use super::error::{BodyError, ServiceError};
@@ -53,10 +54,7 @@ impl PageService {
             EditKey::random(|bound| indices.below(bound))
         };
         let key = new.edit_key.clone().unwrap_or_else(draw);
-        let slug = self.early_slug(&new, &key);
-        let reservation = slug.clone().map(|slug| Reservation::new(slug, &key.hash()));
-        let publishing = |reserved| until(deadline, self.publish(new, key, slug, reserved, deadline));
-        self.admit_with_slug(LimitKind::Create, client, reservation, publishing).await
+        self.admit(LimitKind::Create, client, until(deadline, self.publish(new, key, deadline))).await
     }
 
     /// Checks and renders as a create does, but stores nothing. A text needs no title, and a heading that cannot be a title
@@ -73,24 +71,20 @@ impl PageService {
         }
     }
 
-    /// The slug of `new`, if that needs neither the text nor the store.
-    fn early_slug(&self, new: &NewPage, key: &EditKey) -> Option<Slug> {
-        let title = new.details.title.as_ref()?;
-        let secret = if new.edit_key.is_some() { Some(self.slug_secret.get()?) } else { None };
-        Some(self.slug(secret, title, key, 0))
-    }
-
-    /// Renders the text while the slug is reserved, then checks, then stores the page.
+    /// Renders the text, checks, and stores the page.
     async fn publish(
         &self,
         new: NewPage,
         edit_key: EditKey,
-        slug: Option<Slug>,
-        reserved: Reserved,
         deadline: Instant,
     ) -> Result<Created, ServiceError> {
-        let reserving = OptionFuture::from(slug.as_ref().map(|slug| self.reserve(slug, &edit_key, reserved)));
-        let (made, early) = tokio::join!(self.rendered(&new.content, new.edit_key.as_ref()), reserving);
+        let early = self.early_slug(&new, &edit_key);
+        let rendering = self.rendered(&new.content, new.edit_key.as_ref());
+        // A slug that only the text or the store can give is not reserved: there is nothing left to wait beside.
+        let (made, reserved) = match &early {
+            Some(slug) => self.reserved_beside(slug, &edit_key, rendering).await,
+            None => (rendering.await, Reserved::Unopposed),
+        };
         let made = made?;
         let title = new.title_or(made.rendered.first_heading.as_deref()).map_err(|error| match error {
             TitleError::Empty => BodyError::NoTitle,
@@ -106,15 +100,9 @@ impl PageService {
             None
         };
         self.check_made(&made)?;
-        let mut slug = slug.unwrap_or_else(|| self.slug(secret, &title, &edit_key, 0));
-        let reserved = match early {
-            Some(early) => early,
-            None => self.reserve(&slug, &edit_key, reserved).await,
-        };
         // A derived slug may be this create's own, from an earlier attempt.
-        if reserved == Reserved::ByAnother && secret.is_none() {
-            slug = self.slug(None, &title, &edit_key, 0);
-        }
+        let early = early.filter(|_| reserved == Reserved::Unopposed || secret.is_some());
+        let slug = early.unwrap_or_else(|| self.slug(secret, &title, &edit_key, 0));
         let details = Details { title: Some(title.clone()), ..details };
         let head = PageHead::first(slug, details, edit_key.hash(), self.parts.clock.now());
         let page = Page::new(head, content, made.rendered);
@@ -122,13 +110,21 @@ impl PageService {
         Ok(Created { page, edit_key })
     }
 
-    async fn reserve(&self, slug: &Slug, key: &EditKey, reserved: Reserved) -> Reserved {
-        match reserved {
-            Reserved::NotAsked => {
-                let reservation = Reservation::new(slug.clone(), &key.hash());
-                self.parts.store.calls.reserve(&*self.parts.limiter, &reservation).await
-            }
-            known => known,
+    /// The slug of `new`, if that needs neither the text nor the store.
+    fn early_slug(&self, new: &NewPage, key: &EditKey) -> Option<Slug> {
+        let title = new.details.title.as_ref()?;
+        let secret = if new.edit_key.is_some() { Some(self.slug_secret.get()?) } else { None };
+        Some(self.slug(secret, title, key, 0))
+    }
+
+    /// Reserves `slug` while `work` is done, and waits no longer for the answer.
+    async fn reserved_beside<T>(&self, slug: &Slug, key: &EditKey, work: impl Future<Output = T>) -> (T, Reserved) {
+        let reservation = Reservation::new(slug.clone(), &key.hash());
+        let reserving = pin!(self.parts.store.calls.reserve(&*self.parts.limiter, &reservation));
+        // `select` asks the first before the second begins.
+        match select(reserving, pin!(work)).await {
+            Either::Left((reserved, work)) => (work.await, reserved),
+            Either::Right((done, _)) => (done, Reserved::Unopposed),
         }
     }
 

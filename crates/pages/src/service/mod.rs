@@ -51,7 +51,7 @@ use crate::values::head::PageHead;
 use crate::values::page::Page;
 use crate::values::quota::Decision;
 use crate::values::record::Lookup;
-use crate::values::slug::{Reservation, Reserved, Slug, SlugSecret};
+use crate::values::slug::{Slug, SlugSecret};
 
 pub use create::{Created, Preview};
 pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
@@ -122,22 +122,11 @@ impl PageService {
         client: Client,
         work: impl Future<Output = Result<T, ServiceError>>,
     ) -> Limited<T> {
-        self.admit_with_slug(kind, client, None, |_| work).await
-    }
-
-    async fn admit_with_slug<T, W: Future<Output = Result<T, ServiceError>>>(
-        &self,
-        kind: LimitKind,
-        client: Client,
-        slug: Option<Reservation>,
-        work: impl FnOnce(Reserved) -> W,
-    ) -> Limited<T> {
         let own_quota = self.parts.quotas.of(kind);
         let windows = own_quota.map(|quota| windows(&self.parts.networks, quota, client)).unwrap_or_default();
         let mut quota = None;
-        let mut reserved = Reserved::NotAsked;
         if let Some(attempt) = Attempt::within(kind, windows) {
-            let decision = self.parts.store.calls.check(&*self.parts.limiter, Attempt { slug, ..attempt }).await;
+            let decision = self.parts.store.calls.check(&*self.parts.limiter, attempt).await;
             if !decision.admitted {
                 return Limited {
                     outcome: Err(ServiceError::RateLimited {
@@ -148,9 +137,9 @@ impl PageService {
                     quota: Some((kind, decision)),
                 };
             }
-            (quota, reserved) = (Some((kind, decision)), decision.slug);
+            quota = Some((kind, decision));
         }
-        Limited { outcome: work(reserved).await, quota }
+        Limited { outcome: work.await, quota }
     }
 
     async fn render(

@@ -6,8 +6,6 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::slug::Reserved;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     /// At least 1.
@@ -22,7 +20,6 @@ pub struct Decision {
     pub remaining: u32,
     /// Until the oldest attempt leaves the window.
     pub more_after: Duration,
-    pub slug: Reserved,
 }
 
 /// The times of admitted attempts, oldest first, since any fixed instant.
@@ -82,7 +79,7 @@ impl Quota {
         let must_leave = times.len().saturating_sub(limit);
         let leaves_at = |&at: &u64| Duration::from_nanos(at) + self.window;
         let more_after = times.get(must_leave).map_or(Duration::ZERO, |at| leaves_at(at).saturating_sub(now));
-        Decision { admitted, quota: *self, remaining, more_after, slug: Reserved::NotAsked }
+        Decision { admitted, quota: *self, remaining, more_after }
     }
 
     pub fn has_left(&self, at: Duration, now: Duration) -> bool {
@@ -141,7 +138,6 @@ mod tests {
             quota: Quota { limit, window: HOUR },
             remaining,
             more_after: Duration::from_secs(seconds),
-            slug: Reserved::NotAsked,
         };
         let own = decision(10, 5, 60);
         assert_eq!(own.restricted_by([decision(80, 70, 10), decision(640, 600, 5)]), own);

@@ -159,10 +159,8 @@ pub struct Reservation {
     pub owner: String,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reserved {
-    #[default]
-    NotAsked,
     Unopposed,
     ByAnother,
 }
