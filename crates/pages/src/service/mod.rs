@@ -33,6 +33,7 @@ mod rendering;
 mod request;
 mod shared_reads;
 mod time_limits;
+mod turns;
 mod update;
 
 use std::future::Future;
@@ -69,6 +70,7 @@ pub use rendering::{RenderInPlace, RenderThreads};
 pub use request::{Body, Credential, PageFields, Precondition, States};
 use time_limits::StoreBudget;
 pub use time_limits::{DEADLINE, STORE_BUDGET};
+use turns::Turns;
 
 pub struct ServiceParts {
     pub store: SharedStore,
@@ -88,6 +90,7 @@ pub struct PageService {
     parts: Arc<ServiceParts>,
     large_reads: ReadBudget,
     slug_secret: Arc<OnceCell<SlugSecret>>,
+    turns: Turns,
 }
 
 /// A result, with the state of its rate limit.
@@ -108,7 +111,12 @@ impl PageService {
     pub fn new(parts: ServiceParts) -> Self {
         let pages = parts.pages.subscribed_to(parts.store.pages());
         let large_reads = ReadBudget::new(parts.large_bytes);
-        Self { parts: Arc::new(ServiceParts { pages, ..parts }), large_reads, slug_secret: Arc::default() }
+        Self {
+            parts: Arc::new(ServiceParts { pages, ..parts }),
+            large_reads,
+            slug_secret: Arc::default(),
+            turns: Turns::default(),
+        }
     }
 
     pub fn quotas(&self) -> Quotas {

@@ -120,10 +120,12 @@ impl PageService {
         precondition: &Precondition,
         deadline: Instant,
     ) -> Result<(), ServiceError> {
-        let mut store_budget = StoreBudget::new(deadline);
-        let mut head = self.existing_head(slug, &mut store_budget).await?;
-        credential.open(head.state.key_hash)?;
+        let Authorized { mut head, mut store_budget } = self.authorized(slug, credential, deadline).await?;
         body?;
+        let turn = self.turns.take(slug).await;
+        if turn.has_waited {
+            head = self.existing_head(slug, &mut store_budget).await?;
+        }
         loop {
             precondition.check(head.state())?;
             let tombstone = head.tombstone(self.parts.clock.now());
@@ -176,6 +178,10 @@ impl PageService {
             return self.current(page).await;
         }
         let slug = head.slug.clone();
+        let turn = self.turns.take(&slug).await;
+        if turn.has_waited {
+            head = self.existing_head(&slug, &mut store_budget).await?;
+        }
         loop {
             let (expected, next, _permit) = self.next(head, &request, &mut store_budget).await?;
             let next = Arc::new(next);
