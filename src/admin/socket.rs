@@ -1,6 +1,6 @@
 //! Both ends of the operators' Unix socket, which only the process's user may open.
 
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net;
@@ -37,14 +37,17 @@ pub fn refuse_if_answered(path: &Path) -> Result<(), SocketError> {
     if net::UnixStream::connect(path).is_ok() { Err(SocketError::InUse(path.to_owned())) } else { Ok(()) }
 }
 
-/// Replaces the file of a killed process. Hold the store's lock: two starting processes would otherwise take the socket
-/// from each other.
+/// Replaces the file of a killed process.
 pub fn listen(path: &Path) -> Result<UnixListener, SocketError> {
     let failed = |reason| SocketError::Io { path: path.to_owned(), reason };
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty() && !directory.exists());
     if let Some(directory) = directory {
         DirBuilder::new().mode(0o700).create(directory).map_err(failed)?;
     }
+    // Of two processes that start at once, the second looks after the first has its socket.
+    let folder = File::open(path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")));
+    let _lock = folder.and_then(|folder| folder.lock().map(|()| folder)).map_err(failed)?;
+    refuse_if_answered(path)?;
     // The socket gets its name once its permissions are right.
     let unnamed = path.with_extension(process::id().to_string());
     let listener = UnixListener::bind(&unnamed).map_err(failed)?;
@@ -135,6 +138,8 @@ impl Client {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::future::join_all;
+
     use super::*;
 
     #[tokio::test]
@@ -156,7 +161,21 @@ mod tests {
         drop(listener);
         refuse_if_answered(&path).unwrap();
         let _listener = listen(&path).unwrap();
-        assert!(refuse_if_answered(&path).is_err());
+        assert!(matches!(listen(&path), Err(SocketError::InUse(_))));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+    async fn of_processes_that_start_at_once_one_has_the_socket() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("admin.sock");
+        for _ in 0..100 {
+            let starting = (0..8).map(|_| {
+                let path = path.clone();
+                tokio::spawn(async move { listen(&path) })
+            });
+            let started = join_all(starting).await;
+            assert_eq!(started.iter().filter(|listener| listener.as_ref().unwrap().is_ok()).count(), 1);
+        }
     }
 
     #[tokio::test]
