@@ -155,7 +155,8 @@ fn connect_cluster(
     let location = format!("keyspace {} at {}", settings.keyspace, settings.nodes.join(", "));
     readiness.set_missing(STORE, "not reached yet");
     let (fail, failed) = oneshot::channel();
-    let store = ScyllaStore::new(Limits::default(), deps.random.clone(), Arc::clone(&deps.clock));
+    let store =
+        ScyllaStore::new(Limits::of_requests(settings.consistency), deps.random.clone(), Arc::clone(&deps.clock));
     let store = Arc::new(store);
     let (connecting, readiness) = (Arc::clone(&store), Arc::clone(readiness));
     let metrics = Arc::clone(&deps.metrics);

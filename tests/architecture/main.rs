@@ -257,7 +257,11 @@ fn every_time_limit_fits_into_the_next() {
         ),
         ("the store answers first: only it knows whether anything was changed", operation, store),
         ("the rest of an operation is for reading the outcome back", permit + attempt, operation),
-        ("a hung node is given up within the operation that met it", 2 * limit(SCYLLA, "KEEPALIVE"), operation),
+        (
+            "an idle connection to a hung node is closed before a request can time out",
+            limit(SCYLLA, "KEEPALIVE_TIMEOUT"),
+            operation,
+        ),
     ]);
 }
 

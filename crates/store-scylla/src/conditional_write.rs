@@ -9,14 +9,18 @@
 //!   will be, because revisions never come back. Only a row's first write can be a create, and its id stays.
 //! * Otherwise more writes have followed than the row has ids: the outcome is **unknown**.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use handbill_pages::ports::page_store::{Cause, StoreError};
 use handbill_pages::ports::random::Random;
 use rand::{Rng, RngExt};
 use scylla::client::session::Session;
+use scylla::cluster::{ClusterState, NodeRef};
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
+use scylla::policies::load_balancing::{FallbackPlan, LoadBalancingPolicy, RoutingInfo};
 use scylla::response::query_result::QueryResult;
+use scylla::routing::Shard;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::value::{CqlValue, Row};
@@ -110,7 +114,9 @@ pub(super) async fn run<V: SerializeRow>(
                 None => StoreError::Unavailable(NoAnswerError.into()),
             });
         }
-        let attempt = Box::pin(session.execute_unpaged(write.statement, &write.values));
+        let statement = unknown.as_ref().map(|_| elsewhere(session, write.statement));
+        let statement = statement.as_ref().unwrap_or(write.statement);
+        let attempt = Box::pin(session.execute_unpaged(statement, &write.values));
         let (outcome, cause): (_, Cause) = match timeout(limits.attempt.min(left), attempt).await {
             Ok(Ok(answer)) => match read(answer) {
                 Ok(Answer::Applied) => return Ok(true),
@@ -134,6 +140,37 @@ pub(super) async fn run<V: SerializeRow>(
         let mut rng = random;
         sleep(longest_pause.mul_f64(rng.random_range(0.5..1.0)).min(left)).await;
         longest_pause = (longest_pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// The statement for another node than the first, which may hang: on `ScyllaDB` the driver sends each conditional write of a row
+/// to the same node.
+fn elsewhere(session: &Session, statement: &PreparedStatement) -> PreparedStatement {
+    let profile = session.get_default_execution_profile_handle().to_profile();
+    let mut statement = statement.clone();
+    statement.set_load_balancing_policy(Some(Arc::new(Elsewhere(Arc::clone(profile.get_load_balancing_policy())))));
+    statement
+}
+
+/// The nodes of another policy, but for its first choice.
+#[derive(Debug)]
+struct Elsewhere(Arc<dyn LoadBalancingPolicy>);
+
+impl LoadBalancingPolicy for Elsewhere {
+    fn pick<'a>(&'a self, request: &'a RoutingInfo, cluster: &'a ClusterState) -> Option<(NodeRef<'a>, Option<Shard>)> {
+        self.fallback(request, cluster).next()
+    }
+
+    fn fallback<'a>(&'a self, request: &'a RoutingInfo, cluster: &'a ClusterState) -> FallbackPlan<'a> {
+        let mut nodes = self.0.fallback(request, cluster).peekable();
+        let first = nodes.next();
+        // The only node is better than none.
+        let only = first.filter(|_| nodes.peek().is_none());
+        Box::new(only.into_iter().chain(nodes))
+    }
+
+    fn name(&self) -> String {
+        "Elsewhere".to_owned()
     }
 }
 

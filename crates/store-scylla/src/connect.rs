@@ -74,7 +74,7 @@ impl ScyllaStore {
                 last = Some(now);
             }
         };
-        let (session, datacenter) = session::connect(settings, session::KEEPALIVE, |error| {
+        let (session, datacenter) = session::connect(settings, session::KEEPALIVE_TIMEOUT, |error| {
             report(Progress::OutOfReach(error.to_string()));
             Ok::<_, ConnectError>(())
         })
