@@ -20,8 +20,10 @@ const CHECKS_TIMEOUT: Duration = Duration::from_secs(5);
 /// The first `ScyllaDB` with conditional writes on tablets, by its documentation.
 const TRANSACTIONS_ON_TABLETS: (u32, u32) = (2025, 4);
 
-const CASSANDRA_SETTINGS: &str =
-    "SELECT name, value FROM system_views.settings WHERE name IN ('commitlog_sync', 'paxos_variant')";
+/// Cassandra and `ScyllaDB` write hints for three hours by default.
+const SHORTEST_GRACE: i32 = 3 * 60 * 60;
+
+const CASSANDRA_SETTINGS: &str = "SELECT name, value FROM system_views.settings WHERE name IN ('commitlog_sync', 'paxos_variant', 'paxos_state_purging')";
 const SCYLLA_SETTINGS: &str = "SELECT name, value FROM system.config WHERE name = 'commitlog_sync'";
 
 /// Modes of `commitlog_sync` in which an acknowledged write is on disk. ScyllaDB takes every other word for `periodic`,
@@ -29,59 +31,163 @@ const SCYLLA_SETTINGS: &str = "SELECT name, value FROM system.config WHERE name 
 const SYNCED_BY_CASSANDRA: &[&str] = &["batch", "group"];
 const SYNCED_BY_SCYLLA: &[&str] = &["batch"];
 
-/// Warnings about settings of the servers. They are no errors: the operator may know better.
-pub async fn findings(session: &Session) -> Vec<String> {
-    let asking = async {
-        // Only ScyllaDB has this table.
-        let version = Statement::new("SELECT version FROM system.versions WHERE key = 'local'");
-        match select::<(Option<String>,)>(session, version, ()).await {
-            Ok(rows) => {
-                let version = rows.into_iter().find_map(|(version,)| version).unwrap_or_default();
-                let mut found = of_nodes(session, SCYLLA_SETTINGS, SYNCED_BY_SCYLLA).await?;
-                found.extend(of_version(&version));
-                Ok::<_, Cause>(found)
-            }
-            Err(_) => of_nodes(session, CASSANDRA_SETTINGS, SYNCED_BY_CASSANDRA).await,
-        }
-    };
-    let found = timeout(CHECKS_TIMEOUT, asking).await.unwrap_or(Ok(Vec::new()));
-    found
-        .inspect_err(|error| tracing::debug!(error, "the settings of the servers could not be read"))
-        .unwrap_or_default()
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Cassandra,
+    Scylla,
 }
 
-async fn of_nodes(session: &Session, cql: &str, synced: &[&str]) -> Result<Vec<String>, Cause> {
-    let mut findings = Vec::new();
+impl Kind {
+    /// Only `ScyllaDB` has shards.
+    fn of(session: &Session) -> Self {
+        let state = session.get_cluster_state();
+        if state.get_nodes_info().iter().any(|node| node.sharder().is_some()) { Self::Scylla } else { Self::Cassandra }
+    }
+
+    fn settings(self) -> &'static str {
+        match self {
+            Self::Cassandra => CASSANDRA_SETTINGS,
+            Self::Scylla => SCYLLA_SETTINGS,
+        }
+    }
+
+    fn grants(self) -> &'static str {
+        match self {
+            Self::Cassandra => "GRANT SELECT ON system_views.settings TO the login",
+            Self::Scylla => "GRANT SELECT ON system.config and ON system.versions TO the login",
+        }
+    }
+}
+
+/// Warnings about servers and keyspace. They are no errors: the operator may know better.
+pub async fn findings(session: &Session, keyspace: &str) -> Vec<String> {
+    let kind = Kind::of(session);
+    let mut found = Vec::new();
+    let settings = timeout(CHECKS_TIMEOUT, of_settings(session, kind)).await;
+    match settings {
+        Ok(Ok(settings)) => found.extend(settings),
+        Ok(Err(error)) => {
+            let grants = kind.grants();
+            found.push(format!(
+                "the settings of the servers cannot be read, so nothing checks them: {grants} ({error})"
+            ));
+        }
+        Err(_) => found.push("the servers did not tell their settings in time, so nothing checked them".to_owned()),
+    }
+    match timeout(CHECKS_TIMEOUT, of_keyspace(session, kind, keyspace)).await {
+        Ok(Ok(keyspace)) => found.extend(keyspace),
+        failed => tracing::debug!(?failed, "the keyspace could not be checked"),
+    }
+    found
+}
+
+async fn of_settings(session: &Session, kind: Kind) -> Result<Vec<String>, Cause> {
+    let mut found = Vec::new();
     for node in session.get_cluster_state().get_nodes_info().iter().filter(|node| node.is_connected()) {
-        let mut statement = Statement::new(cql);
+        let mut statement = Statement::new(kind.settings());
         statement.set_consistency(Consistency::One);
         send_only_to(&mut statement, node);
         for (name, value) in select::<(String, Option<String>)>(session, statement, ()).await? {
-            findings.extend(value.and_then(|value| of_setting(node.address.ip(), &name, &value, synced)));
+            found.extend(value.and_then(|value| of_setting(node.address.ip(), &name, &value, kind)));
         }
     }
-    Ok(findings)
+    Ok(found)
 }
 
-fn of_setting(node: IpAddr, name: &str, value: &str, synced: &[&str]) -> Option<String> {
+fn of_setting(node: IpAddr, name: &str, value: &str, kind: Kind) -> Option<String> {
     // ScyllaDB quotes words as JSON, by its source.
     let value = value.trim_matches('"');
-    match name {
-        "commitlog_sync" if !synced.contains(&value) => Some(format!(
+    match (name, kind) {
+        ("commitlog_sync", Kind::Cassandra) if !SYNCED_BY_CASSANDRA.contains(&value) => Some(format!(
             "the node {node} has commitlog_sync: {value}, so it can lose acknowledged writes with its power: set batch"
         )),
-        "paxos_variant" if value != "v2" => Some(format!(
+        // Conditional writes are synced in every mode.
+        ("commitlog_sync", Kind::Scylla) if !SYNCED_BY_SCYLLA.contains(&value) => Some(format!(
+            "the node {node} has commitlog_sync: {value}, so it can lose lines of the journal with its power: set batch"
+        )),
+        ("paxos_variant", _) if value != "v2" => Some(format!(
             "the node {node} has paxos_variant: {value}, with which the order of writes is not certain: set v2"
+        )),
+        ("paxos_state_purging", _) if value == "legacy" => Some(format!(
+            "the node {node} has paxos_state_purging: legacy, with which a late write can undo a later one: set repaired, and repair regularly"
         )),
         _ => None,
     }
 }
 
-fn of_version(version: &str) -> Option<String> {
-    let mut numbers = version.split(['.', '-', '~']).map_while(|part| part.parse::<u32>().ok());
-    ((numbers.next()?, numbers.next()?) < TRANSACTIONS_ON_TABLETS).then(|| {
-        format!("ScyllaDB {version} has no conditional writes on tablets: keep the keyspace without them, or use 2025.4 or newer")
+async fn of_keyspace(session: &Session, kind: Kind, keyspace: &str) -> Result<Vec<String>, Cause> {
+    let mut found = Vec::new();
+    let table = format!(
+        "SELECT gc_grace_seconds FROM system_schema.tables WHERE keyspace_name = '{keyspace}' AND table_name = 'pages'"
+    );
+    for (grace,) in select::<(Option<i32>,)>(session, table.into(), ()).await? {
+        found.extend(of_grace(keyspace, grace.unwrap_or_default()));
+    }
+    let replication = format!("SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = '{keyspace}'");
+    let state = session.get_cluster_state();
+    for (replication,) in select::<(BTreeMap<String, String>,)>(session, replication.into(), ()).await? {
+        for (place, copies) in replication.iter().filter(|(name, _)| *name != "class") {
+            let nodes = state.get_nodes_info().iter().filter(|node| node.datacenter.as_ref() == Some(place));
+            let racks: BTreeSet<_> = nodes.filter_map(|node| node.rack.as_deref()).collect();
+            found.extend(of_copies(keyspace, place, copies, racks.len()));
+        }
+    }
+    if kind == Kind::Scylla {
+        let version = Statement::new("SELECT version FROM system.versions WHERE key = 'local'");
+        let version = select::<(Option<String>,)>(session, version, ()).await?;
+        let version = version.into_iter().find_map(|(version,)| version).unwrap_or_default();
+        let tablets =
+            format!("SELECT initial_tablets FROM system_schema.scylla_keyspaces WHERE keyspace_name = '{keyspace}'");
+        // Versions that cannot have tablets lack the column.
+        let tablets = select::<(Option<i32>,)>(session, tablets.into(), ()).await.unwrap_or_default();
+        found.extend(of_tablets(&version, tablets.iter().any(|(tablets,)| tablets.is_some())));
+    }
+    Ok(found)
+}
+
+fn of_grace(keyspace: &str, grace: i32) -> Option<String> {
+    (grace < SHORTEST_GRACE).then(|| {
+        format!("a copy of {keyspace}.pages that was away for {grace} s can miss changes: ALTER TABLE {keyspace}.pages WITH gc_grace_seconds = 864000")
     })
+}
+
+fn of_copies(keyspace: &str, place: &str, copies: &str, racks: usize) -> Option<String> {
+    match copies.parse::<u32>() {
+        Ok(1 | 2) => Some(format!(
+            "the keyspace {keyspace} has {copies} copies in {place}, so no node may fail: ALTER KEYSPACE to 3 copies, then repair"
+        )),
+        Ok(3..) if racks == 2 => Some(format!(
+            "the nodes of {place} are in two racks, one of which holds the majority of the copies: use three racks, or one"
+        )),
+        _ => None,
+    }
+}
+
+fn of_tablets(version: &str, has_tablets: bool) -> Option<String> {
+    let mut numbers = version.split(['.', '-', '~']).map_while(|part| part.parse::<u32>().ok());
+    let is_too_old = (numbers.next()?, numbers.next()?) < TRANSACTIONS_ON_TABLETS;
+    match (is_too_old, has_tablets) {
+        (true, true) => Some(format!(
+            "ScyllaDB {version} has no conditional writes on tablets: make the keyspace without them, or use 2025.4 or newer"
+        )),
+        (false, false) => Some(format!(
+            "the keyspace has no tablets, so a change of the nodes can lose a write on ScyllaDB {version}: make it with tablets"
+        )),
+        _ => None,
+    }
+}
+
+/// Refuses a table that repairs its copies late: a read could show an older state than one before it.
+pub(super) async fn check_read_repair(session: &Session, keyspace: &str) -> Result<Result<(), SettingsError>, Cause> {
+    if Kind::of(session) == Kind::Scylla {
+        return Ok(Ok(()));
+    }
+    let cql = format!(
+        "SELECT read_repair FROM system_schema.tables WHERE keyspace_name = '{keyspace}' AND table_name = 'pages'"
+    );
+    let rows = select::<(Option<String>,)>(session, cql.into(), ()).await?;
+    let is_off = rows.iter().any(|(repair,)| repair.as_deref().is_some_and(|repair| repair != "BLOCKING"));
+    Ok(if is_off { Err(SettingsError::ReadRepair { keyspace: keyspace.to_owned() }) } else { Ok(()) })
 }
 
 /// The datacentres that have copies of `keyspace`; `None` if there is no such keyspace.
@@ -105,24 +211,40 @@ fn named(mut replication: BTreeMap<String, String>) -> Option<BTreeSet<String>> 
     is_by_datacenter.then(|| with_copies.map(|(name, _)| name).collect())
 }
 
-/// Refuses copies outside this process's datacentre: with [`ScyllaConsistency::Local`], a second datacentre would overwrite what the first has acknowledged.
+/// Refuses a process without copies in its own datacentre and, with [`ScyllaConsistency::Local`], before `migrate` has recorded
+/// where the pages live, copies elsewhere.
 pub(super) fn check_copies(
     settings: &ScyllaSettings,
     datacenter: Option<&str>,
     found: Option<&BTreeSet<String>>,
+    is_recorded: bool,
 ) -> Result<(), SettingsError> {
     let (Some(found), ScyllaConsistency::Local) = (found, settings.consistency) else { return Ok(()) };
     let datacenter = datacenter.unwrap_or_default();
-    if found.len() == 1 && found.contains(datacenter) {
+    let keyspace = settings.keyspace.clone();
+    let names = found.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    if !found.contains(datacenter) {
+        return Err(SettingsError::NoCopies { keyspace, datacenter: datacenter.to_owned(), found: names });
+    }
+    if found.len() > 1 && !is_recorded {
+        return Err(SettingsError::SeveralDatacenters { keyspace, found: names });
+    }
+    Ok(())
+}
+
+/// Refuses a process beside other copies than those where the pages live: with [`ScyllaConsistency::Local`] it would overwrite what
+/// the others have acknowledged.
+pub(super) fn check_datacenter(
+    settings: &ScyllaSettings,
+    datacenter: Option<&str>,
+    recorded: &str,
+) -> Result<(), SettingsError> {
+    let datacenter = datacenter.unwrap_or_default();
+    if settings.consistency == ScyllaConsistency::Global || datacenter == recorded {
         return Ok(());
     }
     let keyspace = settings.keyspace.clone();
-    let names = found.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-    Err(if found.len() > 1 {
-        SettingsError::SeveralDatacenters { keyspace, found: names }
-    } else {
-        SettingsError::NoCopies { keyspace, datacenter: datacenter.to_owned(), found: names }
-    })
+    Err(SettingsError::OtherDatacenter { keyspace, datacenter: datacenter.to_owned(), found: recorded.to_owned() })
 }
 
 pub(super) fn check_consistency(settings: &ScyllaSettings, found: &str) -> Result<(), SettingsError> {
@@ -139,51 +261,69 @@ mod tests {
 
     #[test]
     fn a_node_with_settings_that_break_a_promise_is_named() {
+        use Kind::{Cassandra, Scylla};
         let node = IpAddr::from([192, 0, 2, 1]);
-        for (name, value, synced) in [
-            ("commitlog_sync", "periodic", SYNCED_BY_CASSANDRA),
-            ("commitlog_sync", "\"periodic\"", SYNCED_BY_SCYLLA),
-            ("commitlog_sync", "\"group\"", SYNCED_BY_SCYLLA),
-            ("paxos_variant", "v1", SYNCED_BY_CASSANDRA),
-            ("paxos_variant", "v2_without_linearizable_reads_or_rejected_writes", SYNCED_BY_CASSANDRA),
+        for (name, value, kind, says) in [
+            ("commitlog_sync", "periodic", Cassandra, "acknowledged writes"),
+            ("commitlog_sync", "\"periodic\"", Scylla, "lines of the journal"),
+            ("commitlog_sync", "\"group\"", Scylla, "lines of the journal"),
+            ("paxos_variant", "v1", Cassandra, "set v2"),
+            ("paxos_variant", "v2_without_linearizable_reads_or_rejected_writes", Cassandra, "set v2"),
+            ("paxos_state_purging", "legacy", Cassandra, "set repaired"),
         ] {
-            let found = of_setting(node, name, value, synced).unwrap();
-            assert!(
-                found.contains("192.0.2.1") && found.contains(name) && found.contains(value.trim_matches('"')),
-                "{found}"
-            );
+            let found = of_setting(node, name, value, kind).unwrap();
+            for part in ["192.0.2.1", name, value.trim_matches('"'), says] {
+                assert!(found.contains(part), "{found}");
+            }
         }
-        for (name, value, synced) in [
-            ("commitlog_sync", "batch", SYNCED_BY_CASSANDRA),
-            ("commitlog_sync", "group", SYNCED_BY_CASSANDRA),
-            ("commitlog_sync", "\"batch\"", SYNCED_BY_SCYLLA),
-            ("paxos_variant", "v2", SYNCED_BY_CASSANDRA),
+        for (name, value, kind) in [
+            ("commitlog_sync", "batch", Cassandra),
+            ("commitlog_sync", "group", Cassandra),
+            ("commitlog_sync", "\"batch\"", Scylla),
+            ("paxos_variant", "v2", Cassandra),
+            ("paxos_state_purging", "repaired", Cassandra),
+            ("paxos_state_purging", "gc_grace", Cassandra),
         ] {
-            assert_eq!(of_setting(node, name, value, synced), None);
+            assert_eq!(of_setting(node, name, value, kind), None);
         }
     }
 
     #[test]
-    fn a_scylladb_without_conditional_writes_on_tablets_is_named() {
-        for too_old in ["6.2.0", "2025.3.9", "2025.1.0-rc1"] {
-            assert!(of_version(too_old).is_some_and(|found| found.contains(too_old)), "{too_old}");
+    fn a_keyspace_that_one_lost_node_can_stop_is_named() {
+        assert!(of_copies("k", "west", "1", 1).unwrap().contains("ALTER KEYSPACE"));
+        assert!(of_copies("k", "west", "2", 2).unwrap().contains("no node may fail"));
+        assert!(of_copies("k", "west", "3", 2).unwrap().contains("two racks"));
+        for (copies, racks) in [("3", 1), ("3", 3), ("5", 5), ("0", 2)] {
+            assert_eq!(of_copies("k", "west", copies, racks), None);
         }
-        for fits in ["2025.4.0", "2026.1.0", "unknown", ""] {
-            assert_eq!(of_version(fits), None, "{fits}");
-        }
+        assert!(of_grace("k", 0).unwrap().contains("ALTER TABLE k.pages"));
+        assert_eq!(of_grace("k", 864_000), None);
     }
 
-    fn checked(replication: &[(&str, &str)], consistency: ScyllaConsistency) -> Result<(), String> {
+    #[test]
+    fn only_a_scylladb_that_could_have_tablets_is_told_about_them() {
+        for too_old in ["6.2.0", "2025.3.9", "2025.1.0-rc1"] {
+            assert!(of_tablets(too_old, true).is_some_and(|found| found.contains(too_old)), "{too_old}");
+            assert_eq!(of_tablets(too_old, false), None);
+        }
+        for new in ["2025.4.0", "2026.1.0"] {
+            assert_eq!(of_tablets(new, true), None);
+            assert!(of_tablets(new, false).is_some());
+        }
+        assert_eq!(of_tablets("unknown", true), None);
+    }
+
+    fn checked(replication: &[(&str, &str)], consistency: ScyllaConsistency, is_recorded: bool) -> Result<(), String> {
         let owned = replication.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         let nodes_are_in = BTreeSet::from(["west".to_owned()]);
         let found = named(owned.collect()).unwrap_or(nodes_are_in);
         let settings = ScyllaSettings { consistency, ..of_a_test() };
-        check_copies(&settings, Some("west"), Some(&found)).map_err(|error| error.to_string())
+        check_copies(&settings, Some("west"), Some(&found), is_recorded).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn with_local_all_copies_are_in_the_datacentre_of_the_process() {
-        let local = |replication: &[_]| checked(replication, ScyllaConsistency::Local);
+    fn with_local_the_process_is_beside_copies_and_others_come_once_their_place_is_recorded() {
+        let local = |replication: &[_]| checked(replication, ScyllaConsistency::Local, false);
         let class = ("class", "org.apache.cassandra.locator.NetworkTopologyStrategy");
         assert_eq!(local(&[class, ("west", "3")]), Ok(()));
         assert_eq!(local(&[("class", "NetworkTopologyStrategy"), ("west", "3")]), Ok(()));
@@ -195,7 +335,19 @@ mod tests {
         assert!(several.contains("east, west") && several.contains("ALTER KEYSPACE handbill"), "{several}");
         let elsewhere = local(&[class, ("east", "3")]).unwrap_err();
         assert!(elsewhere.contains("east") && elsewhere.contains("--scylla-datacenter"), "{elsewhere}");
-        assert_eq!(checked(&[class, ("west", "3"), ("east", "3")], ScyllaConsistency::Global), Ok(()));
+        assert_eq!(checked(&[class, ("west", "3"), ("east", "3")], ScyllaConsistency::Global, false), Ok(()));
+        assert_eq!(checked(&[class, ("west", "3"), ("east", "3")], ScyllaConsistency::Local, true), Ok(()));
+        checked(&[class, ("east", "3")], ScyllaConsistency::Local, true).unwrap_err();
+    }
+
+    #[test]
+    fn with_local_the_process_is_where_the_pages_live() {
+        let settings = of_a_test();
+        assert!(check_datacenter(&settings, Some("west"), "west").is_ok());
+        let other = check_datacenter(&settings, Some("east"), "west").unwrap_err().to_string();
+        assert!(other.contains("--scylla-datacenter west"), "{other}");
+        let global = ScyllaSettings { consistency: ScyllaConsistency::Global, ..settings };
+        assert!(check_datacenter(&global, Some("east"), "").is_ok());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::checks;
 use super::schema::{self, MIGRATIONS, SchemaError, SchemaState};
 use super::session::{self, Limits, RETRY_INTERVAL};
 use super::settings::{ScyllaSettings, SettingsError};
-use super::store::{CONSISTENCY, SECRET, ScyllaStore};
+use super::store::{CONSISTENCY, DATACENTER, SECRET, ScyllaStore};
 
 /// Why the store cannot connect, for the operator to fix. Connecting waits for a cluster that does not answer.
 #[derive(Debug, Error)]
@@ -75,7 +75,7 @@ impl ScyllaStore {
             }
         };
         let (session, datacenter) = session::connect(settings, session::KEEPALIVE_TIMEOUT, |error| {
-            report(Progress::OutOfReach(error.to_string()));
+            report(Progress::OutOfReach(session::explained(&error, settings)));
             Ok::<_, ConnectError>(())
         })
         .await?;
@@ -92,7 +92,7 @@ impl ScyllaStore {
             }
             sleep(RETRY_INTERVAL).await;
         }
-        for finding in checks::findings(&session).await {
+        for finding in checks::findings(&session, &settings.keyspace).await {
             tracing::warn!("{finding}");
         }
         report(Progress::Connected);
@@ -107,7 +107,7 @@ impl ScyllaStore {
     ) -> Result<(), Obstacle> {
         let keyspace = settings.keyspace.as_str();
         let found = checks::datacenters(session, keyspace).await?;
-        checks::check_copies(settings, datacenter, found.as_ref())?;
+        checks::check_copies(settings, datacenter, found.as_ref(), true)?;
         match schema::check(session, keyspace, MIGRATIONS).await {
             Ok(SchemaState::Current | SchemaState::NewerExpanded) => {}
             Ok(SchemaState::NewerContracted) => return Err(Obstacle::Fatal(ConnectError::SchemaTooNew)),
@@ -124,10 +124,14 @@ impl ScyllaStore {
             Ok::<_, Cause>(rows.into_iter().find_map(|(value,)| value))
         };
         // `migrate` writes the secret last.
-        let (Some(consistency), Some(_)) = (setting(CONSISTENCY).await?, setting(SECRET).await?) else {
+        let (Some(consistency), Some(_), Some(recorded)) =
+            (setting(CONSISTENCY).await?, setting(SECRET).await?, setting(DATACENTER).await?)
+        else {
             return Err(Obstacle::Waiting(Progress::Schema(SchemaState::Older)));
         };
         checks::check_consistency(settings, &consistency)?;
+        checks::check_datacenter(settings, datacenter, &recorded)?;
+        checks::check_read_repair(session, keyspace).await??;
         let prepared = self.prepare(Arc::clone(session), keyspace, settings.consistency).await;
         prepared.map_err(|error| Obstacle::from(Cause::from(error)))
     }

@@ -7,20 +7,20 @@ use handbill_pages::ports::page_store::Cause;
 use handbill_pages::ports::random::{Random, new_slug_secret};
 use handbill_pages::values::hex;
 use scylla::client::session::Session;
-use scylla::errors::{DbError, ExecutionError, NewSessionError, RequestAttemptError, UseKeyspaceError};
+use scylla::errors::{DbError, ExecutionError, RequestAttemptError, UseKeyspaceError};
 use scylla::response::query_result::QueryResult;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::Statement;
 use scylla::value::{CqlValue, Row};
 use thiserror::Error;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::checks;
 use super::conditional_write::new_id;
 use super::schema::{self, COMPONENT, MIGRATIONS, Migration, OWN_TABLES, SchemaError, SchemaState};
 use super::session::{self, RETRY_INTERVAL};
 use super::settings::{ScyllaConsistency, ScyllaSettings, SettingsError};
-use super::store::{CONSISTENCY, PAUSED, SECRET};
+use super::store::{CONSISTENCY, DATACENTER, PAUSED, SECRET};
 
 /// Time limit of a change of the schema, which takes a busy server seconds.
 const SCHEMA_CHANGE_TIMEOUT: Duration = Duration::from_mins(1);
@@ -35,6 +35,9 @@ const ALREADY_DONE: [&str; 3] = ["already exists", "conflicts with an existing c
 /// The first conditional write makes `ScyllaDB` create the table's Paxos state, which takes longer than a client waits.
 /// A restore may lack it, so each run makes one, which finds no row.
 const FIRST_CONDITIONAL_WRITE: &str = "DELETE FROM pages WHERE slug = '-' IF EXISTS";
+
+/// The migrations fit one datacentre. Between regions a read would be sent to a third copy before its answer can be there.
+const SECOND_READ_BETWEEN_REGIONS: &str = "ALTER TABLE pages WITH speculative_retry = '500ms'";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
@@ -61,7 +64,12 @@ pub enum MigrateError {
     #[error(transparent)]
     Settings(#[from] SettingsError),
     #[error("the cluster cannot be reached: {0}")]
-    Session(#[from] NewSessionError),
+    OutOfReach(String),
+    #[error(
+        "the database did not answer within --schema-wait: start the majority of its nodes, and run this again. What was asked may still \
+         be done until then"
+    )]
+    NoMajority,
     #[error("the database refused or did not answer: {0}")]
     Execution(#[from] ExecutionError),
     #[error("the keyspace cannot be used: {0}")]
@@ -79,7 +87,10 @@ pub enum MigrateError {
 impl MigrateError {
     /// Whether no migration was applied, because none may be.
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::Settings(_) | Self::Session(_) | Self::Lock(LockError::Held) | Self::TooNew)
+        matches!(
+            self,
+            Self::Settings(_) | Self::OutOfReach(_) | Self::NoMajority | Self::Lock(LockError::Held) | Self::TooNew
+        )
     }
 }
 
@@ -90,10 +101,10 @@ pub async fn migrate(settings: &ScyllaSettings, random: &Random) -> Result<Repor
     #[expect(clippy::result_large_err, reason = "the error is made once, and ends the program")]
     let (session, datacenter) = session::connect(settings, session::REQUEST_TIMEOUT, |error| {
         if started.elapsed() >= settings.schema_wait {
-            return Err(MigrateError::Session(error));
+            return Err(MigrateError::OutOfReach(session::explained(&error, settings)));
         }
         if !is_logged {
-            tracing::warn!(%error, "waiting for the database");
+            tracing::warn!(reason = session::explained(&error, settings), "waiting for the database");
             is_logged = true;
         }
         Ok(())
@@ -111,9 +122,35 @@ pub async fn migrate_with(
     random: &Random,
 ) -> Result<Report, MigrateError> {
     let keyspace = settings.keyspace.as_str();
-    // The lock is in the keyspace.
-    let made_keyspace = !schema::exists(session, "keyspaces WHERE keyspace_name = ?", keyspace).await?;
-    if made_keyspace {
+    // Without a majority, ScyllaDB changes no schema, and Cassandra gives no lock.
+    let max_silence = settings.schema_wait.max(session::REQUEST_TIMEOUT);
+    let entering = timeout(max_silence, enter(session, settings, datacenter));
+    let made_keyspace = entering.await.unwrap_or(Err(MigrateError::NoMajority))?;
+    let work = async {
+        // First: two processes with different consistencies must not both write.
+        make_setting(session, keyspace, CONSISTENCY, &settings.consistency.to_string()).await?;
+        checks::check_consistency(settings, &setting(session, keyspace, CONSISTENCY).await?)?;
+        record_datacenter(session, settings, datacenter).await?;
+        let applied = apply(session, keyspace, migrations).await?;
+        if settings.consistency == ScyllaConsistency::Global && !applied.is_empty() {
+            change_schema(session, SECOND_READ_BETWEEN_REGIONS).await?;
+        }
+        repeated(session, FIRST_CONDITIONAL_WRITE, ()).await?;
+        make_setting(session, keyspace, PAUSED, &false.to_string()).await?;
+        // Last: it says that nothing is left to do.
+        make_setting(session, keyspace, SECRET, &hex::encode(new_slug_secret(random).as_bytes())).await?;
+        Ok::<_, MigrateError>(applied)
+    };
+    let times = LockTimes { max_silence, ..times };
+    let applied = while_locked(session, keyspace, times, random, work).await??;
+    Ok(Report { keyspace: keyspace.to_owned(), made_keyspace, applied })
+}
+
+/// Makes what the lock needs, which is in the keyspace. Says whether the keyspace was made.
+async fn enter(session: &Session, settings: &ScyllaSettings, datacenter: Option<&str>) -> Result<bool, MigrateError> {
+    let keyspace = settings.keyspace.as_str();
+    let is_missing = !schema::exists(session, "keyspaces WHERE keyspace_name = ?", keyspace).await?;
+    if is_missing {
         let (Some(datacenter), ScyllaConsistency::Local) = (datacenter, settings.consistency) else {
             return Err(SettingsError::NoKeyspace(keyspace.to_owned()).into());
         };
@@ -121,23 +158,28 @@ pub async fn migrate_with(
     }
     enter_keyspace(session, keyspace).await?;
     let found = checks::datacenters(session, keyspace).await.map_err(SchemaError::Unreadable)?;
-    checks::check_copies(settings, datacenter, found.as_ref())?;
+    checks::check_copies(settings, datacenter, found.as_ref(), true)?;
     for statement in OWN_TABLES {
         change_schema(session, statement).await?;
     }
-    let work = async {
-        // First: two processes with different consistencies must not both write.
-        make_setting(session, keyspace, CONSISTENCY, &settings.consistency.to_string()).await?;
-        checks::check_consistency(settings, &setting(session, keyspace, CONSISTENCY).await?)?;
-        let applied = apply(session, keyspace, migrations).await?;
-        repeated(session, FIRST_CONDITIONAL_WRITE, ()).await?;
-        make_setting(session, keyspace, PAUSED, &false.to_string()).await?;
-        // Last: it says that nothing is left to do.
-        make_setting(session, keyspace, SECRET, &hex::encode(new_slug_secret(random).as_bytes())).await?;
-        Ok::<_, MigrateError>(applied)
-    };
-    let applied = while_locked(session, keyspace, times, random, work).await??;
-    Ok(Report { keyspace: keyspace.to_owned(), made_keyspace, applied })
+    Ok(is_missing)
+}
+
+/// Writes once where the pages live, unless replicas in every datacentre write.
+async fn record_datacenter(
+    session: &Session,
+    settings: &ScyllaSettings,
+    datacenter: Option<&str>,
+) -> Result<(), MigrateError> {
+    let keyspace = settings.keyspace.as_str();
+    let here = datacenter.filter(|_| settings.consistency == ScyllaConsistency::Local).unwrap_or_default();
+    if setting(session, keyspace, DATACENTER).await?.is_empty() {
+        let found = checks::datacenters(session, keyspace).await.map_err(SchemaError::Unreadable)?;
+        checks::check_copies(settings, datacenter, found.as_ref(), false)?;
+        make_setting(session, keyspace, DATACENTER, here).await?;
+    }
+    let recorded = setting(session, keyspace, DATACENTER).await?;
+    Ok(checks::check_datacenter(settings, datacenter, &recorded)?)
 }
 
 async fn make_setting(session: &Session, keyspace: &str, name: &str, value: &str) -> Result<(), MigrateError> {
@@ -248,11 +290,13 @@ pub struct LockTimes {
     /// How long the lock outlives a process. Renewed three times as often.
     pub ttl: Duration,
     pub max_wait: Duration,
+    /// How long the database may give no answer.
+    pub max_silence: Duration,
 }
 
 impl Default for LockTimes {
     fn default() -> Self {
-        Self { ttl: Duration::from_mins(1), max_wait: Duration::from_mins(5) }
+        Self { ttl: Duration::from_mins(1), max_wait: Duration::from_mins(5), max_silence: Duration::from_mins(1) }
     }
 }
 
@@ -262,7 +306,7 @@ pub enum LockError {
     Held,
     #[error("the lock of migrate could not be renewed in time; run this again")]
     Lost,
-    #[error("the lock of migrate cannot be read or written: {0}")]
+    #[error("the lock of migrate cannot be read or written, which needs the majority of the nodes: {0}")]
     Database(#[from] Cause),
 }
 
@@ -310,7 +354,8 @@ impl Lock<'_> {
                 (Err(error), _) | (_, Err(error)) => Some(error),
                 (Ok(false), Ok(false)) => None,
             };
-            if started.elapsed() >= self.times.max_wait {
+            let longest = if error.is_some() { self.times.max_silence } else { self.times.max_wait };
+            if started.elapsed() >= longest {
                 return Err(error.map_or(LockError::Held, LockError::Database));
             }
             sleep(RETRY_INTERVAL).await;

@@ -11,7 +11,9 @@ use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::cluster::Node;
-use scylla::errors::NewSessionError;
+use scylla::errors::{
+    ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind, DbError, MetadataError, NewSessionError,
+};
 use scylla::policies::load_balancing::{DefaultPolicy, NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::policies::speculative_execution::SimpleSpeculativeExecutionPolicy;
 use scylla::statement::Statement;
@@ -154,6 +156,32 @@ pub(super) async fn connect<E: From<SettingsError>>(
             Err(error) => failed(error)?,
         }
         sleep(RETRY_INTERVAL).await;
+    }
+}
+
+/// The reason in one line, with our options in place of the driver's.
+pub(super) fn explained(error: &NewSessionError, settings: &ScyllaSettings) -> String {
+    let NewSessionError::MetadataError(MetadataError::ConnectionPoolError(ConnectionPoolError::Broken {
+        last_connection_error: reason,
+    })) = error
+    else {
+        return error.to_string();
+    };
+    let login = "check --scylla-username and --scylla-password-file";
+    match reason {
+        ConnectionError::ConnectionSetupRequestError(setup) => match setup.get_error() {
+            ConnectionSetupRequestErrorKind::MissingAuthentication => {
+                "the database wants a login: give --scylla-username and --scylla-password-file".to_owned()
+            }
+            ConnectionSetupRequestErrorKind::DbError(DbError::AuthenticationError, text) => {
+                format!("the database refuses the login ({text}): {login}")
+            }
+            ConnectionSetupRequestErrorKind::BrokenConnection(_) if settings.ca_file.is_none() => {
+                format!("{reason}: if the database wants TLS, give --scylla-ca-file")
+            }
+            _ => reason.to_string(),
+        },
+        _ => reason.to_string(),
     }
 }
 

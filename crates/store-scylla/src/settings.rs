@@ -84,8 +84,8 @@ pub enum SettingsError {
     )]
     ChooseDatacenter { found: String },
     #[error(
-        "the keyspace {keyspace} has copies in several datacentres ({found}), and --scylla-consistency is local: give global, or leave \
-         the copies of one datacentre with ALTER KEYSPACE {keyspace}"
+        "the keyspace {keyspace} has copies in several datacentres ({found}), --scylla-consistency is local, and migrate has not recorded \
+         where the pages live: give global, or leave the copies of one datacentre with ALTER KEYSPACE {keyspace} until migrate has run"
     )]
     SeveralDatacenters { keyspace: String, found: String },
     #[error(
@@ -93,6 +93,16 @@ pub enum SettingsError {
          with --scylla-datacenter"
     )]
     NoCopies { keyspace: String, datacenter: String, found: String },
+    #[error(
+        "the pages of the keyspace {keyspace} live in the datacentre {found}, and this process is in {datacenter}: give \
+         --scylla-datacenter {found}, or see \"Move to another datacentre\" in the manual"
+    )]
+    OtherDatacenter { keyspace: String, datacenter: String, found: String },
+    #[error(
+        "the table {keyspace}.pages repairs its copies late, so a read could go back: ALTER TABLE {keyspace}.pages WITH read_repair = \
+         'BLOCKING'"
+    )]
+    ReadRepair { keyspace: String },
     #[error("there is no keyspace {0}: with --scylla-consistency global, create it with its copies in each datacentre")]
     NoKeyspace(String),
     #[error(

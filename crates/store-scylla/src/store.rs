@@ -32,6 +32,7 @@ use super::settings::ScyllaConsistency;
 pub(super) const SECRET: &str = "secret";
 pub(super) const PAUSED: &str = "paused";
 pub(super) const CONSISTENCY: &str = "consistency";
+pub(super) const DATACENTER: &str = "datacenter";
 
 /// The pages of one keyspace.
 ///

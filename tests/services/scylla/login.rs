@@ -68,8 +68,10 @@ async fn pages_are_kept_by_a_server_with_tls_and_a_login() {
 async fn a_wrong_password_is_told_and_the_right_one_read_later() {
     let password = file("not-the-password");
     let settings = secured("handbill", &password);
-    let reason = refused(&settings, &["uthenticat", "credential"]).await;
+    let reason = refused(&settings, &["check --scylla-username"]).await;
     assert!(!reason.contains("not-the-password"), "{reason}");
+    let anonymous = ScyllaSettings { username: None, password_file: None, ..settings.clone() };
+    refused(&anonymous, &["give --scylla-username"]).await;
 
     let (tell, mut told) = unbounded_channel();
     let store = unconnected(PATIENT);

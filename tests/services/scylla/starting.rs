@@ -15,8 +15,8 @@ use scylla_proxy::{Condition, RequestRule};
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::server::{
-    PATIENT, datacenter, drop_keyspace, fresh_keyspace, migrated_settings, proxied_session, session, settings,
-    unconnected,
+    PATIENT, change_schema, datacenter, drop_keyspace, fresh_keyspace, migrated_settings, proxied_session, session,
+    settings, unconnected,
 };
 use super::shapes::{TEXTS, answering, one_row, texts};
 use crate::deployment::Addresses;
@@ -107,7 +107,7 @@ async fn a_migration_waits_for_a_cluster_that_is_out_of_reach() {
     let mut settings = waiting(Duration::ZERO, "handbill");
     let nodes = std::mem::replace(&mut settings.nodes, vec!["127.255.255.254:9".to_owned()]);
     let refused = migrate(&settings, &Random::System).await.unwrap_err();
-    assert!(matches!(refused, MigrateError::Session(_)), "{refused}");
+    assert!(matches!(refused, MigrateError::OutOfReach(_)), "{refused}");
 
     // A relay to the cluster that closes the first connection. It has the cluster's port, because the driver expects the same
     // port on all nodes.
@@ -138,7 +138,7 @@ async fn a_datacentre_that_is_not_there_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn a_keyspace_with_copies_in_several_datacentres_is_refused() {
+async fn copies_in_another_datacentre_come_after_migrate_has_recorded_where_the_pages_live() {
     let settings = migrated_settings().await;
     // A server that knows one datacentre makes no such keyspace, so its answer is forged.
     let (session, mut proxy) = proxied_session(&settings).await;
@@ -147,22 +147,52 @@ async fn a_keyspace_with_copies_in_several_datacentres_is_refused() {
     let replication = [("class", "NetworkTopologyStrategy"), ("east", "3"), (&here, "3")];
     let answer = answering(one_row(&[("replication", TEXTS, Some(&texts(&replication)))]));
     proxy.running_nodes[0].change_request_rules(Some(vec![RequestRule(asks, answer)]));
-    let refused = migrate_with(&session, &settings, Some(&here), MIGRATIONS, times, &Random::System).await.unwrap_err();
-    assert!(matches!(refused, MigrateError::Settings(SettingsError::SeveralDatacenters { .. })), "{refused}");
+    let migrating = async |recorded: Option<&str>| {
+        if let Some(recorded) = recorded {
+            let cql = format!("UPDATE settings SET value = '{recorded}' WHERE name = 'datacenter' IF EXISTS");
+            session.query_unpaged(cql, ()).await.unwrap();
+        }
+        migrate_with(&session, &settings, Some(&here), MIGRATIONS, times, &Random::System).await
+    };
+    migrating(None).await.unwrap();
+    let elsewhere = migrating(Some("east")).await.unwrap_err();
+    assert!(matches!(elsewhere, MigrateError::Settings(SettingsError::OtherDatacenter { .. })), "{elsewhere}");
+    let refused = connecting(&settings).await.err().unwrap();
+    assert!(matches!(refused, ConnectError::Settings(SettingsError::OtherDatacenter { .. })), "{refused}");
+    let nowhere = migrating(Some("")).await.unwrap_err();
+    assert!(matches!(nowhere, MigrateError::Settings(SettingsError::SeveralDatacenters { .. })), "{nowhere}");
     drop_keyspace(&session, &settings.keyspace).await;
     proxy.finish().await.unwrap();
 }
 
 #[tokio::test]
+async fn a_table_that_repairs_its_copies_late_is_refused() {
+    let settings = migrated_settings().await;
+    let session = session().await;
+    // ScyllaDB has no such option.
+    if session.get_cluster_state().get_nodes_info().iter().any(|node| node.sharder().is_some()) {
+        return;
+    }
+    change_schema(&session, format!("ALTER TABLE {}.pages WITH read_repair = 'NONE'", settings.keyspace)).await;
+    let refused = connecting(&settings).await.err().unwrap();
+    assert!(matches!(refused, ConnectError::Settings(SettingsError::ReadRepair { .. })), "{refused}");
+    drop_keyspace(&session, &settings.keyspace).await;
+}
+
+#[tokio::test]
 async fn a_server_whose_settings_fit_gets_no_warning() {
     let session = session().await;
-    assert_eq!(findings(&session).await, Vec::<String>::new());
-    let cql = "SELECT value FROM system_views.settings WHERE name IN ('commitlog_sync', 'paxos_variant')";
-    // ScyllaDB has no such settings; `findings` then asks for its version.
+    let settings = migrated_settings().await;
+    let mut found = findings(&session, &settings.keyspace).await;
+    // A server alone has no other copies.
+    found.retain(|finding| settings.replication_factor >= 3 || !finding.contains("no node may fail"));
+    assert_eq!(found, Vec::<String>::new());
+    let cql = "SELECT value FROM system_views.settings WHERE name IN ('commitlog_sync', 'paxos_variant', 'paxos_state_purging')";
+    // ScyllaDB has no such settings.
     if session.get_cluster_state().get_nodes_info().iter().all(|node| node.sharder().is_none()) {
         let rows = session.query_unpaged(cql, ()).await.unwrap().into_rows_result().unwrap();
         let mut values: Vec<String> = rows.rows::<(String,)>().unwrap().map(|row| row.unwrap().0).collect();
         values.sort();
-        assert_eq!(values, ["batch", "v2"], "the server has the settings under the names that are read");
+        assert_eq!(values, ["batch", "repaired", "v2"], "the server has the settings under the names that are read");
     }
 }

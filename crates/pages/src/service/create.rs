@@ -72,12 +72,7 @@ impl PageService {
     }
 
     /// Renders the text, checks, and stores the page.
-    async fn publish(
-        &self,
-        new: NewPage,
-        edit_key: EditKey,
-        deadline: Instant,
-    ) -> Result<Created, ServiceError> {
+    async fn publish(&self, new: NewPage, edit_key: EditKey, deadline: Instant) -> Result<Created, ServiceError> {
         let early = self.early_slug(&new, &edit_key);
         let rendering = self.rendered(&new.content, new.edit_key.as_ref());
         // A slug that only the text or the store can give is not reserved: there is nothing left to wait beside.
