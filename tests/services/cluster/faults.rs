@@ -1,9 +1,16 @@
 //! The service during outages of the servers that it needs, and its recovery without help.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use handbill_pages::ports::clock::SystemClock;
+use handbill_pages::ports::page_store::PageStore;
+use handbill_pages::ports::random::Random;
+use handbill_pages::values::slug::Slug;
+use handbill_store_scylla::{Limits, ScyllaStore};
+use tokio::task::JoinSet;
 
 use super::calls::{Published, Reply, create, create_with, publish, read, rewrite};
 use super::service::{Service, Settings};
@@ -182,4 +189,68 @@ async fn until_every_replica_says(service: &Service, falls_back: bool) {
         }
     };
     in_time("a metric says so", saying).await;
+}
+
+/// Few reads at once, because a test machine cannot make many: with half a second until the second read, a third of these
+/// would hold 33.
+const FEW_READS: Limits = Limits {
+    operation: Duration::from_millis(2500),
+    attempt: Duration::from_millis(1500),
+    permit: Duration::from_millis(250),
+    reads: 24,
+    writes: 64,
+    ranges: 4,
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_hangs_holds_few_of_a_replicas_reads() {
+    let service = Service::start(Settings::unlimited()).await;
+    let slugs: Vec<Slug> =
+        pages(&service).await.iter().map(|page| Slug::parse(&page.slug).expect("it is one")).collect();
+    let store = Arc::new(ScyllaStore::new(FEW_READS, Random::System, Arc::new(SystemClock::new())));
+    store.connect(&service.store_settings(), |_| {}).await.expect("it is migrated");
+    for node in 1..=3 {
+        service.nodes.hang(node);
+        let mut reads = JoinSet::new();
+        let mut beat = tokio::time::interval(Duration::from_millis(5));
+        for slug in slugs.iter().cycle().take(300) {
+            beat.tick().await;
+            let (store, slug) = (Arc::clone(&store), slug.clone());
+            reads.spawn(async move {
+                let began = Instant::now();
+                (store.head(&slug).await.map_err(|error| error.causes()), began.elapsed())
+            });
+        }
+        service.nodes.resume(node);
+        let mut reads = reads.join_all().await;
+        reads.sort_by_key(|(_, took)| *took);
+        println!("node {node}: 99 % of the reads took at most {:?}", reads[reads.len() * 99 / 100].1);
+        let failed: Vec<_> = reads.iter().filter_map(|(read, _)| read.as_ref().err()).collect();
+        assert!(failed.is_empty(), "{} of {}, as {:?}", failed.len(), reads.len(), failed[0]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forty_eight_writers_of_a_page_are_no_slower_than_one() {
+    let service = Service::start(Settings::unlimited()).await;
+    let replica = service.replicas[0].address;
+    let page = publish(replica).await;
+    let edits = async |writers: usize| {
+        let began = Instant::now();
+        let writing = (0..writers).map(async |writer| {
+            let mut done = 0;
+            while began.elapsed() < Duration::from_secs(4) {
+                let text = format!("writer {writer}, edit {done}");
+                rewrite(replica, &page, &text).await.expect_status(200);
+                done += 1;
+            }
+            done
+        });
+        join_all(writing).await
+    };
+    let alone = edits(1).await[0];
+    let together = edits(48).await;
+    let (all, least) = (together.iter().sum::<usize>(), together.iter().min());
+    println!("one writer: {alone} edits, 48 writers: {all}, the slowest of them {least:?}");
+    assert!(all * 4 >= alone * 3, "{all} edits of 48 writers, {alone} of one");
 }
