@@ -92,7 +92,8 @@ async fn on_one(api: &AdminApi, page: String, action: Action, takedown: Option<&
         }
         Err(error) => ("failed", Some(failure(&error).1)),
     };
-    api.log_act(name, Some(&slug), takedown.map(|takedown| takedown.reason.code()), by, outcome);
+    let reason = takedown.map(|takedown| takedown.reason.code());
+    api.log_act(name, Some(slug.clone()), reason, by.to_owned(), outcome).await;
     let is_as_wanted = outcome != "failed" && (action != Action::Show || [now, before].contains(&outcome));
     ActResult { page: slug.to_string(), outcome: outcome.into(), is_as_wanted, detail }
 }

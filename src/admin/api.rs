@@ -4,17 +4,19 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use http::StatusCode;
 use serde::de::DeserializeOwned;
+use tokio_util::task::TaskTracker;
 
 use super::acts::Action;
 use super::import::Importer;
 use super::{acts, backup, import, pause, records};
 use crate::http::error::{self, ApiError};
-use crate::telemetry::logs::AUDIT;
+use crate::telemetry::logs::{AUDIT, AuditLog};
 use crate::telemetry::metrics::{Metrics, OperatorLabels};
 use handbill_pages::ports::clock::SharedClock;
 use handbill_pages::ports::operated_store::OperatedStore;
@@ -31,36 +33,50 @@ pub struct AdminApi {
     pub metrics: Arc<Metrics>,
     pub clock: SharedClock,
     pub store: Arc<dyn OperatedStore>,
+    pub audit: AuditLog,
+    /// What changes the store, until it is done.
+    pub acts: TaskTracker,
 }
 
 pub fn router(api: AdminApi) -> Router {
     let act = |action| move |State(api): State<Arc<AdminApi>>, body: Bytes| acts::act(api, body, action);
-    Router::new()
+    let changing = Router::new()
         .route("/takedown", post(act(Action::TakeDown)))
         .route("/hide", post(act(Action::Hide)))
         .route("/show", post(act(Action::Show)))
-        .route("/inspect", post(records::inspect))
         .route("/creates", post(pause::change))
+        .route("/import", post(import::receive).layer(DefaultBodyLimit::disable()))
+        .route_layer(middleware::from_fn_with_state(api.acts.clone(), outlive_command));
+    Router::new()
+        .route("/inspect", post(records::inspect))
         .route("/records", post(records::list))
         .route("/journal", post(backup::send_journal))
         .route("/backup", post(backup::send_copy))
-        .route("/import", post(import::receive).layer(DefaultBodyLimit::disable()))
+        .merge(changing)
         .with_state(Arc::new(api))
 }
 
+/// Completes a request whose command has gone: what it did to the store is also in the log.
+async fn outlive_command(State(acts): State<TaskTracker>, request: Request, next: Next) -> Response {
+    acts.spawn(next.run(request)).await.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+}
+
 impl AdminApi {
-    /// Logs an act in a line that no filter hides, and that has neither text nor key.
-    pub(super) fn log_act(
+    /// Counts an act, and logs it in a line that no filter hides, and that has neither text nor key.
+    pub(super) async fn log_act(
         &self,
         action: &'static str,
-        slug: Option<&Slug>,
+        slug: Option<Slug>,
         reason: Option<&'static str>,
-        by: &str,
+        by: String,
         outcome: &'static str,
     ) {
-        let slug = slug.map(Slug::as_str);
-        tracing::info!(target: AUDIT, audit = true, action, slug, reason, by, outcome, "an operator acted");
         self.count(action, outcome);
+        let line = move || {
+            let slug = slug.as_ref().map(Slug::as_str);
+            tracing::info!(target: AUDIT, audit = true, action, slug, reason, by, outcome, "an operator acted");
+        };
+        self.audit.write(line).await;
     }
 
     pub(super) fn count(&self, action: &'static str, outcome: &'static str) {

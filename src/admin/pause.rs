@@ -33,7 +33,7 @@ pub(super) async fn change(State(api): State<Arc<AdminApi>>, body: Bytes) -> Res
     }
     let action = if paused { "pause" } else { "resume" };
     let outcome = if changed.is_ok() { "done" } else { "failed" };
-    api.log_act(action, None, None, &by, outcome);
+    api.log_act(action, None, None, by, outcome).await;
     changed?;
     Ok(Json(()))
 }

@@ -5,6 +5,7 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use std::{io, thread};
 
 use axum::extract::State;
@@ -15,14 +16,21 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
 use tokio::net::TcpListener;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Handle};
+use tokio::time::timeout;
 
 use crate::http::drain::Readiness;
 use crate::http::negotiation::prefers;
 use crate::telemetry::metrics::{Metrics, OPENMETRICS_TYPE, TEXT_TYPE};
 
+/// How long `/livez` waits for the threads of clients. Shorter than the chart's probes and `healthcheck`, which take 2 s
+/// or more.
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(1);
+
 #[derive(Clone)]
 pub struct Probes {
+    /// Its threads answer clients.
+    pub public: Handle,
     pub metrics: Arc<Metrics>,
     pub readiness: Arc<Readiness>,
     /// The file that a process with an SQLite store must still find.
@@ -87,9 +95,12 @@ fn router(probes: Probes) -> Router {
         .with_state(probes)
 }
 
-/// Asks no backend: its outage must not restart every replica.
-async fn livez() -> &'static str {
-    "alive\n"
+/// Whether the threads of clients still take work. Asks no backend: its outage must not restart every replica.
+async fn livez(State(probes): State<Probes>) -> (StatusCode, &'static str) {
+    match timeout(HEARTBEAT_TIMEOUT, probes.public.spawn(async {})).await {
+        Ok(_) => (StatusCode::OK, "alive\n"),
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "every thread for clients is stuck\n"),
+    }
 }
 
 async fn readyz(State(probes): State<Probes>) -> Response {
@@ -130,19 +141,20 @@ mod tests {
     }
 
     #[test]
-    fn operators_are_answered_while_the_public_threads_are_busy() {
+    fn only_livez_fails_while_every_thread_for_clients_is_stuck() {
         let public = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let metrics = Arc::new(Metrics::new());
         let readiness = Arc::new(Readiness::new(metrics.draining.clone()));
         let address = public.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
-            start(listener, Probes { metrics, readiness: Arc::clone(&readiness), database: None }).unwrap();
+            let public = Handle::current();
+            start(listener, Probes { public, metrics, readiness: Arc::clone(&readiness), database: None }).unwrap();
             address
         });
 
         let (busy, all_busy) = mpsc::channel();
-        let releases: Vec<_> = (0..2)
+        let mut releases: Vec<_> = (0..2)
             .map(|_| {
                 let (release, released) = mpsc::channel::<()>();
                 let busy = busy.clone();
@@ -157,11 +169,12 @@ mod tests {
             all_busy.recv_timeout(TEST_TIMEOUT).unwrap();
         }
 
-        assert!(get(address, "/livez").starts_with("HTTP/1.1 200 "));
+        assert!(get(address, "/livez").starts_with("HTTP/1.1 503 "));
         assert!(get(address, "/readyz").starts_with("HTTP/1.1 200 "));
         readiness.set_missing("store", "not reached yet");
         assert!(get(address, "/readyz").starts_with("HTTP/1.1 503 "), "a change on another runtime is seen here");
         assert!(get(address, "/metrics").starts_with("HTTP/1.1 200 "));
-        drop(releases);
+        releases.pop();
+        assert!(get(address, "/livez").starts_with("HTTP/1.1 200 "), "one thread takes the work of all");
     }
 }

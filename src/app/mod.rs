@@ -3,6 +3,7 @@
 mod backends;
 mod public;
 
+use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::num::NonZero;
@@ -14,9 +15,11 @@ use std::thread::available_parallelism;
 use futures_util::FutureExt;
 use parking_lot::Mutex;
 use thiserror::Error;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Handle};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 use tracing_appender::non_blocking::WorkerGuard;
 
 use self::backends::{Backends, OpenedStore, STORE};
@@ -34,7 +37,7 @@ use crate::http::listener::{Limits, ListenError, ListenerMetrics, listen, serve 
 use crate::http::request::client_addr::TrustedProxies;
 use crate::settings::{HttpSettings, ServeSettings, Settings, SettingsError};
 use crate::telemetry::export::{self, ExportError};
-use crate::telemetry::logs;
+use crate::telemetry::logs::{self, AuditLog};
 use crate::telemetry::metrics::{COMMIT, Metrics};
 use handbill_pages::ports::random::Random;
 use handbill_pages::service::Moderation;
@@ -182,11 +185,13 @@ async fn serve_async(
     // Alerts divide by this value.
     metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
     // Probes and the socket answer until the process ends, so that operators can watch it drain.
-    let probes = Probes { metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness), database };
+    let probes =
+        Probes { public: Handle::current(), metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness), database };
     probes::start(admin_listener, probes)?;
     // A cluster is not reached yet; an SQLite store must take creates at once.
     let _ = pause::read(&*operated, &policy, metrics).await;
     let following = tokio::spawn(pause::follow(Arc::clone(&operated) as _, policy.clone(), Arc::clone(metrics)));
+    let acts = TaskTracker::new();
     let api = AdminApi {
         operators: Moderation::new(store, Arc::clone(clock), random.clone()),
         importer: Importer { store: Arc::clone(&operated) as _, renderer: Arc::clone(&deps.renderer) },
@@ -194,6 +199,8 @@ async fn serve_async(
         metrics: Arc::clone(metrics),
         clock: Arc::clone(clock),
         store: Arc::clone(&operated),
+        audit: AuditLog::default(),
+        acts: acts.clone(),
     };
     tokio::spawn(socket::serve(socket::listen(&admin_socket)?, api::router(api)));
 
@@ -213,6 +220,13 @@ async fn serve_async(
     };
     // It would report a closed store as an error.
     following.abort();
+    acts.close();
+    let complete = async {
+        let _ = timeout(ended.left, acts.wait()).await;
+        // While the store's lock is held, no other process has its socket there.
+        let _ = fs::remove_file(&admin_socket);
+        operated.close().await;
+    };
     let flush = async {
         if let Some(exports) = exports {
             exports.flush(ended.left).await;
@@ -220,7 +234,7 @@ async fn serve_async(
     };
     // A second signal may end this: acknowledged writes are on disk.
     tokio::select! {
-        ((), ()) = async { tokio::join!(operated.close(), flush) } => {}
+        ((), ()) = async { tokio::join!(complete, flush) } => {}
         () = signals.next() => {}
     }
     if let Some(error) = fatal_error.now_or_never() {

@@ -1,7 +1,7 @@
 //! Structured logs on standard error: JSON or text, one line for each event.
 //!
 //! A thread of `tracing-appender` writes, so no request waits; lines beyond its queue are dropped and counted. An
-//! operator's act writes its own line: nothing drops or hides it, and the act waits for it.
+//! operator's act has its own way: nothing drops or hides its line, and the act waits until the line is written.
 //!
 //! Of a library, each warning and error is logged once a minute: the database's driver made four lines a second.
 
@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use opentelemetry_sdk::trace::SdkTracer;
 use parking_lot::Mutex;
+use tokio::sync::Mutex as AsyncMutex;
+use tokio::task::spawn_blocking;
 use tracing::callsite::Identifier;
 use tracing::level_filters::LevelFilter;
 use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
@@ -33,7 +35,21 @@ use handbill_pages::log_throttle::LogThrottle;
 use handbill_pages::ports::clock::{Clock, SystemClock};
 use handbill_pages::service::TRACES;
 
+/// Its lines are written by the thread that logs them, so log them through [`AuditLog`].
 pub const AUDIT: &str = "handbill::audit";
+
+/// Writes the lines about operators' acts one after another.
+#[derive(Default)]
+pub struct AuditLog(AsyncMutex<()>);
+
+impl AuditLog {
+    /// Returns once `log` has logged its line. If nobody reads standard error, all acts together hold one blocking thread.
+    pub async fn write(&self, log: impl FnOnce() + Send + 'static) {
+        let _turn = self.0.lock().await;
+        // Fails only when the process ends.
+        let _ = spawn_blocking(log).await;
+    }
+}
 
 /// Most lines have less than 500 bytes.
 const MAX_WAITING_LINES: usize = 4096;

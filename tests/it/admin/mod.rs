@@ -14,6 +14,7 @@ use axum::body::Body;
 use handbill::admin::api::{self, AdminApi};
 use handbill::admin::import::Importer;
 use handbill::app::Deps;
+use handbill::telemetry::logs::AuditLog;
 use handbill_pages::ports::clock::SharedClock;
 use handbill_pages::ports::page_store::PageStore;
 use handbill_pages::ports::random::Random;
@@ -22,6 +23,7 @@ use handbill_store_sqlite::SqliteStore;
 use http::Request;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
+use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 use crate::in_process::app::{Setup, TestApp};
@@ -78,6 +80,8 @@ impl Operated {
             clock,
             policy,
             metrics,
+            audit: AuditLog::default(),
+            acts: TaskTracker::new(),
         });
         Self { app, routes }
     }

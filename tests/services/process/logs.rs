@@ -9,6 +9,7 @@ use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
 use super::client::{Connection, get, post};
+use super::connections::until_metrics;
 use super::support::{Server, Watchdog, handbill, handbill_after, pid};
 
 #[test]
@@ -108,6 +109,38 @@ fn a_standard_error_that_nobody_reads_holds_up_nothing() {
     server.signal(Signal::TERM);
     let (status, ..) = server.finish();
     assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn an_act_waits_for_a_log_that_nobody_reads_and_no_client_does() {
+    let directory = tempdir().unwrap();
+    let (server, stderr) = unread(&directory);
+    let created = post(server.address, "Unread", "x").unwrap().json();
+    let slug = created["slug"].as_str().unwrap();
+    // One more than the process has threads for clients.
+    let acts: Vec<_> = (0..=thread::available_parallelism().unwrap().get())
+        .map(|_| {
+            let mut act = handbill(["takedown", "--reason", "spam", "--by", "desk", slug]);
+            act.arg("--data-dir").arg(directory.path()).spawn().unwrap()
+        })
+        .collect();
+    let acted = |line: &str| {
+        let line = line.strip_prefix("handbill_operator_actions_total{action=\"takedown\"")?;
+        line.rsplit(' ').next()?.parse::<usize>().ok()
+    };
+    until_metrics(&server, |metrics| metrics.lines().filter_map(acted).sum::<usize>() == acts.len());
+    assert_eq!(get(server.address, &format!("/{slug}")).unwrap().status, 410);
+
+    let log = thread::spawn(|| std::io::read_to_string(stderr).unwrap());
+    let count = acts.len();
+    for act in acts {
+        let watchdog = Watchdog::over(&act);
+        assert!(act.wait_with_output().unwrap().status.success());
+        watchdog.call_off();
+    }
+    server.signal(Signal::TERM);
+    server.finish();
+    assert_eq!(log.join().unwrap().matches("\"audit\":true").count(), count);
 }
 
 #[test]

@@ -1,16 +1,20 @@
 //! The operators' commands against a running process: acts on many pages, the lines of the log about them, the blocklist in a
 //! file that changes while it runs, and the pause.
 
+use std::collections::HashSet;
 use std::fs;
+use std::io::Write;
 use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Output;
 
 use handbill_store_sqlite::JOURNAL_FILE;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::{TempDir, tempdir};
 
-use super::client::{Answer, get, post};
+use super::client::{Answer, get, post, request_bytes};
+use super::connections::until_metrics;
 use super::support::{Server, handbill, run, text};
 
 struct Operated {
@@ -106,6 +110,40 @@ fn no_filter_hides_an_act_and_its_line_has_no_text_or_key() {
         ["resume", "-", "-", "ana", "done"],
     ];
     assert_eq!(acts(&log).iter().map(facts).collect::<Vec<_>>(), expected.map(|act| act.map(str::to_owned)));
+}
+
+#[test]
+fn an_act_whose_command_is_interrupted_is_done_logged_counted_and_in_the_journal() {
+    const MOMENTS: usize = 50;
+    const AT_ONCE: usize = 8;
+    let operated = Operated::start(|_| Vec::new());
+    let (address, admin) = (operated.server.address, operated.server.admin);
+    let data = operated.directory.path().join("data");
+    let ask = |path: &str, body: &Value| {
+        let mut command = UnixStream::connect(data.join("admin.sock")).unwrap();
+        command.write_all(&request_bytes("POST", path, &[], body.to_string().as_bytes())).unwrap();
+        command
+    };
+    let pages: Vec<_> = (0..MOMENTS * AT_ONCE).map(|_| publish(address, "Buy now")).collect();
+    for (moment, pages) in pages.chunks(AT_ONCE).enumerate() {
+        let command = ask("/takedown", &json!({"pages": pages, "reason": "spam", "by": "desk"}));
+        // Each answer takes the process a little longer.
+        (0..moment).for_each(|_| drop(get(admin, "/livez").unwrap()));
+        drop(command);
+    }
+    drop(ask("/creates", &json!({"paused": true, "by": "desk"})));
+    let taken_down = format!("{{action=\"takedown\",outcome=\"taken_down\"}} {}\n", pages.len());
+    until_metrics(&operated.server, |metrics| {
+        metrics.contains(&taken_down) && metrics.contains("{action=\"pause\",outcome=\"done\"} 1\n")
+    });
+    assert!(pages.iter().all(|slug| status(address, &format!("/{slug}")) == 410));
+    let (.., log) = operated.server.stop();
+    let logged = acts(&log);
+    let slugs: HashSet<_> = logged.iter().filter_map(|act| act["slug"].as_str()).collect();
+    assert_eq!(slugs, pages.iter().map(String::as_str).collect());
+    assert_eq!(logged.len(), pages.len() + 1, "one is the pause");
+    let journal = fs::read_to_string(data.join(JOURNAL_FILE)).unwrap();
+    assert_eq!(journal.lines().count(), pages.len());
 }
 
 #[test]
