@@ -2,16 +2,19 @@
 //! limit of a minute takes none.
 
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::routing::{get, post};
+use futures_util::future::join_all;
 use handbill::http::drain::Phase;
 use handbill::http::listener::{Limits, ListenerMetrics, listen, serve};
+use handbill_pages::values::client::Peer;
 use http::StatusCode;
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::{mpsc, watch};
@@ -29,6 +32,8 @@ const LIMITS: Limits =
 const GET: &str = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 const GET_LARGE: &str = "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n";
 const GET_HELD: &str = "GET /held HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+const PEER: Peer = Peer(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1));
 
 struct Listener {
     address: SocketAddr,
@@ -193,6 +198,31 @@ async fn for_a_new_client_the_one_that_stalls_longest_gives_way() {
     resting.send(GET).await;
     resting.until("here").await;
     assert_eq!(listener.metrics.open.get(), 2);
+    listener.stop().await;
+}
+
+#[tokio::test]
+async fn for_a_new_client_the_one_whose_body_is_awaited_longest_gives_way() {
+    let listener = Listener::start(Limits { connections: 2, ..LIMITS });
+    let mut stalled = [listener.connect().await, listener.connect().await];
+    for client in &mut stalled {
+        client.send("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n").await;
+    }
+    // A byte now and then does not make the wait a new one.
+    for _ in 0..10 {
+        sleep(Duration::from_secs(1)).await;
+        stalled[0].send("x").await;
+    }
+    let began = Instant::now();
+    let mut kept = Vec::new();
+    for mut stalled in stalled {
+        let mut fresh = listener.connect().await;
+        fresh.send(GET).await;
+        fresh.until("here").await;
+        stalled.is_ended().await;
+        kept.push(fresh);
+    }
+    assert!(began.elapsed() < Duration::from_secs(1), "no time limit ended them: {:?}", began.elapsed());
     listener.stop().await;
 }
 
@@ -445,13 +475,23 @@ async fn bodies_together_hold_no_more_than_they_may() {
 async fn large_answers_together_hold_no_more_than_they_may() {
     let app = Setup::unlimited().start();
     let page = app.publish("Large", &"&".repeat(100_000)).await;
-    let read = async || {
-        let request = Request::get(format!("/{}", page.slug)).header("host", "localhost").body(Body::empty()).unwrap();
-        app.front().oneshot(request).await.unwrap()
+    let ask = async |method: &str, target: &str, body: String| {
+        let fields = Request::builder().header("host", "pages.example").header("content-type", "application/json");
+        let fields = fields.header("accept", "application/json, text/event-stream").extension(PEER);
+        let request = fields.header("mcp-protocol-version", "2025-11-25").method(method).uri(target);
+        app.front().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap()
     };
+    let read = async || ask("GET", &format!("/{}", page.slug), String::new()).await;
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "get_page", "arguments": {"slug": page.slug, "include_html": true},
+    }});
+    // Many readers of one page hold its bytes once: the first one put them into the cache.
+    drop(read().await);
+    let readers = join_all((0..200).map(|_| read())).await;
+    assert!(readers.iter().all(|answer| answer.status() == StatusCode::OK));
     let mut held = Vec::new();
     let refused = loop {
-        let answer = read().await;
+        let answer = ask("POST", "/mcp", call.to_string()).await;
         if answer.status() != StatusCode::OK {
             break answer;
         }
@@ -459,6 +499,8 @@ async fn large_answers_together_hold_no_more_than_they_may() {
         assert!(held.len() < 1000);
     };
     assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(read().await.status(), StatusCode::OK, "its bytes are counted already");
+    drop(readers);
     held.pop();
-    assert_eq!(read().await.status(), StatusCode::OK);
+    assert_eq!(ask("POST", "/mcp", call.to_string()).await.status(), StatusCode::OK);
 }

@@ -1,11 +1,13 @@
-//! The memory of bodies: of requests as hyper reads them, and of large answers until their clients have read them.
+//! The bodies of requests as hyper reads them, and the memory of large answers until their clients have read them.
 
-use std::io;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, ready};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
 use std::time::Duration;
+use std::{io, mem};
 
 use axum::body::Body as AnswerBody;
 use axum::response::Response;
@@ -20,6 +22,8 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use super::places::{BodyWait, ConnectionState};
+
 /// Closing a connection with unread bytes resets it, and the reset may overtake the answer.
 const MAX_DROPPED_BYTES: usize = 4 * 1024 * 1024;
 
@@ -33,6 +37,10 @@ pub(super) struct CountedBody {
     /// The client waits for `100 Continue`, so there is nothing to drop if the body is never read.
     is_expected: bool,
     received: Arc<Received>,
+    /// May give way while the body is awaited.
+    connection: Arc<ConnectionState>,
+    awaited: Option<BodyWait>,
+    is_awaited: bool,
 }
 
 pub(super) struct Received {
@@ -59,11 +67,23 @@ impl Received {
 }
 
 impl CountedBody {
-    pub(super) fn new(headers: &HeaderMap, body: Incoming, all: Arc<Semaphore>) -> (Self, Arc<Received>) {
+    pub(super) fn new(
+        headers: &HeaderMap,
+        body: Incoming,
+        all: Arc<Semaphore>,
+        connection: Arc<ConnectionState>,
+    ) -> (Self, Arc<Received>) {
         let received = Received { all, held: Mutex::default(), is_whole: AtomicBool::new(false) };
         let received = Arc::new(received);
         let is_expected = headers.contains_key(EXPECT);
-        (Self { body: Some(body), is_expected, received: Arc::clone(&received) }, received)
+        let of_answer = Arc::clone(&received);
+        (Self { body: Some(body), is_expected, received, connection, awaited: None, is_awaited: false }, of_answer)
+    }
+
+    /// Returns `false` if the connection is ending.
+    fn end_wait(&mut self) -> bool {
+        let wait = self.awaited.filter(|_| mem::take(&mut self.is_awaited));
+        wait.is_none_or(|wait| self.connection.end_body_wait(wait))
     }
 }
 
@@ -73,9 +93,17 @@ impl Body for CountedBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let this = &mut *self;
+        let is_open = this.end_wait();
         let Some(body) = &mut this.body else { return Poll::Ready(None) };
         this.is_expected = false;
-        let frame = ready!(Pin::new(&mut *body).poll_frame(cx));
+        if !is_open {
+            return Poll::Ready(Some(Err(io::ErrorKind::ConnectionAborted.into())));
+        }
+        let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) else {
+            this.awaited = Some(this.connection.wait_for_body(this.awaited));
+            this.is_awaited = true;
+            return Poll::Pending;
+        };
         if let Some(Ok(frame)) = &frame {
             this.received.hold(frame.data_ref().map_or(0, Bytes::len))?;
         }
@@ -96,6 +124,7 @@ impl Body for CountedBody {
 
 impl Drop for CountedBody {
     fn drop(&mut self) {
+        self.end_wait();
         let Some(body) = self.body.take().filter(|_| !self.is_expected && !self.received.is_whole()) else { return };
         tokio::spawn(timeout(DROPPING_TIMEOUT, drop_rest(body)));
     }
@@ -118,44 +147,81 @@ const SMALL_ANSWER_BYTES: u64 = 16 * 1024;
 /// Some fifty of the largest answers.
 const MAX_ANSWER_BYTES: usize = 32 * 1024 * 1024;
 
-/// Clones count together.
+/// Bytes that several answers share, since the page cache has them, count once. Clones count together.
 #[derive(Clone, Debug)]
-pub struct LargeAnswers(Arc<Semaphore>);
+pub struct LargeAnswers {
+    room: Arc<Semaphore>,
+    held: Arc<Mutex<HeldBytes>>,
+}
 
 #[derive(Debug)]
 pub struct Full;
 
-struct Held {
+/// By place in memory and length.
+type HeldBytes = HashMap<(usize, usize), Weak<Counted>>;
+
+#[derive(Debug)]
+struct Counted {
     bytes: Bytes,
     _permit: OwnedSemaphorePermit,
+    all: Arc<Mutex<HeldBytes>>,
 }
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut all = self.all.lock();
+        // Another answer may have counted the bytes again.
+        if let Entry::Occupied(entry) = all.entry(place(&self.bytes))
+            && entry.get().strong_count() == 0
+        {
+            entry.remove();
+        }
+    }
+}
+
+fn place(bytes: &Bytes) -> (usize, usize) {
+    (bytes.as_ptr().addr(), bytes.len())
+}
+
+/// One answer that is being sent.
+struct Held(Arc<Counted>);
 
 impl AsRef<[u8]> for Held {
     fn as_ref(&self) -> &[u8] {
-        &self.bytes
+        &self.0.bytes
     }
 }
 
 impl Default for LargeAnswers {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(MAX_ANSWER_BYTES)))
+        Self { room: Arc::new(Semaphore::new(MAX_ANSWER_BYTES)), held: Arc::default() }
     }
 }
 
 impl LargeAnswers {
-    /// Counts the bytes of `response` until they are sent.
+    /// Counts the bytes of `response` until the last answer with them is sent.
     pub fn admit(&self, response: Response) -> Result<Response, Full> {
-        let bytes = response.body().size_hint().lower();
-        if bytes <= SMALL_ANSWER_BYTES {
+        if response.body().size_hint().lower() <= SMALL_ANSWER_BYTES {
             return Ok(response);
         }
-        let bytes = u32::try_from(bytes).map_err(|_| Full)?;
-        let permit = Arc::clone(&self.0).try_acquire_many_owned(bytes).map_err(|_| Full)?;
         let (head, body) = response.into_parts();
         // Every body of the service is whole, so this does not wait.
         let bytes = body.collect().now_or_never().and_then(Result::ok).ok_or(Full)?.to_bytes();
         // Hyper drops the bytes when it has sent them.
-        Ok(Response::from_parts(head, AnswerBody::from(Bytes::from_owner(Held { bytes, _permit: permit }))))
+        Ok(Response::from_parts(head, AnswerBody::from(Bytes::from_owner(self.hold(bytes)?))))
+    }
+
+    fn hold(&self, bytes: Bytes) -> Result<Held, Full> {
+        let mut held = self.held.lock();
+        let place = place(&bytes);
+        if let Some(counted) = held.get(&place).and_then(Weak::upgrade) {
+            return Ok(Held(counted));
+        }
+        let permits = u32::try_from(bytes.len()).map_err(|_| Full)?;
+        let permit = Arc::clone(&self.room).try_acquire_many_owned(permits).map_err(|_| Full)?;
+        let counted = Arc::new(Counted { bytes, _permit: permit, all: Arc::clone(&self.held) });
+        held.insert(place, Arc::downgrade(&counted));
+        Ok(Held(counted))
     }
 }
 
@@ -175,6 +241,18 @@ mod tests {
         assert!(all.admit(answer(20_001)).is_err());
         assert!(all.admit(answer(16 * 1024)).is_ok());
         drop(bytes);
+        assert!(all.admit(answer(MAX_ANSWER_BYTES)).is_ok());
+    }
+
+    #[tokio::test]
+    async fn bytes_that_answers_share_count_once_until_the_last_is_dropped() {
+        let all = LargeAnswers::default();
+        let cached = Bytes::from(vec![b'x'; MAX_ANSWER_BYTES - 20_000]);
+        let answers: Vec<_> =
+            (0..52).map(|_| all.admit(Response::new(AnswerBody::from(cached.clone()))).unwrap()).collect();
+        assert!(all.admit(answer(20_001)).is_err());
+        drop(answers);
+        assert!(all.held.lock().is_empty());
         assert!(all.admit(answer(MAX_ANSWER_BYTES)).is_ok());
     }
 }

@@ -257,7 +257,7 @@ where
         let (body, received) = if body.is_end_stream() {
             (Body::empty(), None)
         } else {
-            let (body, received) = CountedBody::new(&head.headers, body, Arc::clone(&self.bodies));
+            let (body, received) = CountedBody::new(&head.headers, body, Arc::clone(&self.bodies), Arc::clone(&turn));
             (Body::new(body), Some(received))
         };
         let mut response = self.app.clone().call(Request::from_parts(head, body)).await?;

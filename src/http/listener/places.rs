@@ -65,7 +65,7 @@ fn client(peer: IpAddr) -> IpAddr {
     }
 }
 
-/// Connections that wait for their client to send a request or to read an answer.
+/// Connections that wait for their client to send a request, or its body, or to read an answer.
 ///
 /// When a new client finds no free connection, the connection that has waited longest ends. So clients that stall, or
 /// that keep idle connections, do not lock others out.
@@ -87,6 +87,10 @@ pub(super) struct ConnectionState {
     number: AtomicU64,
     end: Arc<Notify>,
 }
+
+/// When a connection began to wait for a body, in the order of all waits.
+#[derive(Clone, Copy)]
+pub(super) struct BodyWait(u64);
 
 impl Waiting {
     /// Ends the connection that has waited longest, or else the next one that answers its request.
@@ -122,6 +126,27 @@ impl ConnectionState {
         mem::take(&mut queue.is_needed)
     }
 
+    /// A request's body is awaited. To go on, give the time at which it was first: bytes that come one by one do not make
+    /// the wait a new one.
+    pub(super) fn wait_for_body(&self, since: Option<BodyWait>) -> BodyWait {
+        let mut queue = self.waiting.0.lock();
+        let since = since.unwrap_or_else(|| {
+            queue.last += 1;
+            BodyWait(queue.last)
+        });
+        if mem::take(&mut queue.is_needed) {
+            self.end.notify_one();
+        } else {
+            queue.ends.insert(since.0, Arc::clone(&self.end));
+        }
+        since
+    }
+
+    /// More of the body came, or it is not needed. Returns `false` if the connection is ending.
+    pub(super) fn end_body_wait(&self, since: BodyWait) -> bool {
+        self.waiting.0.lock().ends.remove(&since.0).is_some()
+    }
+
     /// Returns when the connection must end at once.
     pub(super) async fn ended(&self) {
         self.end.notified().await;
@@ -155,6 +180,17 @@ mod tests {
         assert_eq!(admitted(&places, ["192.0.2.1", "192.0.2.2"]), 4);
         assert!(places.taken.lock().is_empty(), "a client without connections takes no memory");
         assert_eq!(admitted(&places, ["192.0.2.1", "::ffff:192.0.2.1"]), 2);
+    }
+
+    #[tokio::test]
+    async fn a_connection_gives_way_when_it_begins_to_wait_for_a_body() {
+        let waiting = Arc::default();
+        let connection = ConnectionState::new(&waiting);
+        assert!(connection.begin());
+        waiting.end_oldest();
+        let wait = connection.wait_for_body(None);
+        connection.ended().await;
+        assert!(!connection.end_body_wait(wait));
     }
 
     #[test]
