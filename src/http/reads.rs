@@ -99,9 +99,10 @@ impl PageForm {
             return Ok(unchanged);
         }
         let page = service.load(found).await?;
-        let (is_noindex, form) = (http.about(&page.head).is_noindex, self.number(Coding::Identity));
+        let is_noindex = http.about(&page.head).is_noindex;
+        let [form, preferred] = [Coding::Identity, Coding::preferred(headers)].map(|coding| self.number(coding));
         let body = self.body(&page, http);
-        let cached = service.cache().insert(page, is_noindex, form, body);
+        let cached = service.cache().insert(page, is_noindex, form, body, preferred);
         Ok(self.of(&cached, slug, http, headers).expect("the body without a coding is there"))
     }
 

@@ -155,9 +155,16 @@ impl PageCache {
         self.metrics.hits.inc();
     }
 
-    /// Adds `bytes`, a form of `page`, unless the page may have changed since it was read. Returns what the answer is made
-    /// of.
-    pub fn insert(&self, page: PageRead<'_>, is_noindex: bool, form: FormNumber, bytes: Bytes) -> Arc<CachedPage> {
+    /// Adds `bytes`, a form of `page`, unless the page may have changed since it was read, or the form that the reader
+    /// `prefers` was made meanwhile. Returns what the answer is made of.
+    pub fn insert(
+        &self,
+        page: PageRead<'_>,
+        is_noindex: bool,
+        form: FormNumber,
+        bytes: Bytes,
+        prefers: FormNumber,
+    ) -> Arc<CachedPage> {
         let PageRead { page, slot, keep_page, .. } = page;
         let slug = &page.head.slug;
         let state = page.head.state();
@@ -167,7 +174,9 @@ impl PageCache {
         let slot = slot.or_else(|| {
             // Only replicas find an entry of an earlier state.
             let is_earlier = |cached: &CachedPage| !self.is_coherent && cached.state.updated_at <= state.updated_at;
-            let (slot, cached) = self.replace(slug, |cached| is_same(cached) || is_earlier(cached))?;
+            let lacks_form = |cached: &CachedPage| prefers == form || cached.form(prefers).flatten().is_none();
+            let is_wanted = |cached: &CachedPage| if is_same(cached) { lacks_form(cached) } else { is_earlier(cached) };
+            let (slot, cached) = self.replace(slug, is_wanted)?;
             let others = cached.forms.iter().filter(|(other, _)| is_same(&cached) && *other != form);
             forms.extend(others.cloned());
             Some(slot)
@@ -319,7 +328,7 @@ mod tests {
 
     /// Keeps `bytes` bytes as the form 0 of `page`.
     fn keep(cache: &PageCache, page: &Page, bytes: usize) -> Arc<CachedPage> {
-        cache.insert(read(cache, page), false, 0, vec![0; bytes].into())
+        cache.insert(read(cache, page), false, 0, vec![0; bytes].into(), 0)
     }
 
     #[test]
@@ -350,7 +359,7 @@ mod tests {
         let change = cache.change(&[slug, slug]);
         let meanwhile = read(&cache, &first);
         for read in [before, meanwhile] {
-            cache.insert(read, false, 0, Bytes::new());
+            cache.insert(read, false, 0, Bytes::new(), 0);
             assert!(!is_kept());
         }
         drop(change);
@@ -386,7 +395,7 @@ mod tests {
                         }
                         let (_, slot) = cache.entry_or_slot(slug);
                         let found = page(1, stored.load(Ordering::SeqCst));
-                        cache.insert(PageRead { slot, ..read(&cache, &found) }, false, 0, Bytes::new());
+                        cache.insert(PageRead { slot, ..read(&cache, &found) }, false, 0, Bytes::new(), 0);
                     }
                 });
             }
@@ -410,9 +419,9 @@ mod tests {
         let (first, form) =
             (page(1, 1), |cached: &CachedPage, number| cached.form(number).flatten().map(|bytes| bytes.to_vec()));
         keep(&cache, &first, 1);
-        let both = cache.insert(read(&cache, &first), false, 3, Bytes::from_static(b"b"));
+        let both = cache.insert(read(&cache, &first), false, 3, Bytes::from_static(b"b"), 3);
         assert_eq!((form(&both, 0), form(&both, 3), form(&both, 6)), (Some(vec![0]), Some(b"b".to_vec()), None));
-        let changed = cache.insert(read(&cache, &page(1, 2)), false, 3, Bytes::new());
+        let changed = cache.insert(read(&cache, &page(1, 2)), false, 3, Bytes::new(), 3);
         assert_eq!(form(&changed, 0), None);
         let mut renewed = page(1, 2);
         renewed.head.state.renderer_version += 1;
@@ -428,6 +437,10 @@ mod tests {
         assert!(now().form(0).is_some() && now().form(1) == Some(None));
         cache.insert_encoded(&page.head.slug, &cached, 2, Some(Bytes::new()), 0);
         assert!(now().form(0).is_none() && now().form(2).is_some());
+        // Two readers found no entry; the second one ends after the compression of what the first one added.
+        let late = |prefers| cache.insert(read(&cache, &page), false, 0, vec![0; 1000].into(), prefers);
+        assert!(late(2).form(0).is_some() && now().form(0).is_none(), "the source does not come back");
+        assert!(late(0).form(0).is_some() && now().form(0).is_some(), "a reader that takes only the source wants it");
         cache.drop_page(&page.head.slug);
         cache.insert_encoded(&page.head.slug, &cached, 2, Some(Bytes::new()), 0);
         assert_eq!(bytes(&cache), 0, "an entry that was dropped does not come back");
@@ -440,7 +453,7 @@ mod tests {
         assert!(keep(&cache, &alone, 10).page().is_none());
         let entry = bytes(&cache);
         let cached =
-            cache.insert(PageRead { keep_page: true, ..read(&cache, &with_page) }, false, 0, vec![0; 10].into());
+            cache.insert(PageRead { keep_page: true, ..read(&cache, &with_page) }, false, 0, vec![0; 10].into(), 0);
         assert_eq!(*cached.page().unwrap(), with_page);
         assert_eq!(bytes(&cache), 2 * entry + held_bytes(&with_page) as u64);
     }
