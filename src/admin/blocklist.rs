@@ -24,11 +24,15 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use crate::telemetry::metrics::Metrics;
+use handbill_pages::ports::clock::{Clock, SystemClock};
 use handbill_pages::service::PublishingPolicy;
 use handbill_pages::values::hex;
 use handbill_pages::values::link_hosts::{UrlPrefix, link_hosts, link_prefixes, parse_host};
 
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Between two lines of the log about the same bad file.
+const REMINDER: Duration = Duration::from_hours(1);
 
 const TEXT: &str = "text:";
 
@@ -162,8 +166,8 @@ pub struct BlocklistFile {
     seen: Option<Facts>,
     /// `None` until a list was read.
     entries: Option<usize>,
-    /// Each bad file is logged once.
-    failure: Option<(Option<Facts>, String)>,
+    /// The bad file that was logged last, and when.
+    failure: Option<((Option<Facts>, String), Duration)>,
 }
 
 /// Changes whenever the file is written, replaced, or linked elsewhere.
@@ -177,17 +181,18 @@ impl BlocklistFile {
     /// Until the process ends. No page is published before the first read.
     pub fn follow(mut self) {
         self.policy.refuse_all();
-        self.reload();
+        let clock = SystemClock::new();
+        self.reload(clock.monotonic());
         thread::spawn(move || {
             loop {
                 thread::sleep(INTERVAL);
-                self.reload();
+                self.reload(clock.monotonic());
             }
         });
     }
 
     /// After an error the previous list stays in force.
-    fn reload(&mut self) {
+    fn reload(&mut self, now: Duration) {
         // Before the read: a change in between is read the next time.
         let found = fs::metadata(&self.path);
         let found = found.map(|data| (data.dev(), data.ino(), data.size(), data.ctime(), data.ctime_nsec())).ok();
@@ -211,16 +216,18 @@ impl BlocklistFile {
                 self.failure = None;
             }
             Err(reason) => {
-                let before = self.failure.replace((found, reason));
-                if before == self.failure {
+                let failure = (found, reason);
+                let is_logged = |(logged, at): &(_, Duration)| *logged == failure && now.saturating_sub(*at) < REMINDER;
+                if self.failure.as_ref().is_some_and(is_logged) {
                     return;
                 }
                 let consequence = match self.entries {
                     Some(_) => "the list that was read last stays in force",
                     None => "nothing is published until it can be read",
                 };
-                let reason = self.failure.as_ref().map(|(_, reason)| reason);
+                let reason = &failure.1;
                 tracing::error!(reason, entries = self.entries, "cannot read the blocklist: {consequence}");
+                self.failure = Some((failure, now));
             }
         }
     }
@@ -358,7 +365,7 @@ mod tests {
         let metrics = Arc::new(Metrics::new());
         let mut file = BlocklistFile::new(path.clone(), Vec::new(), policy, Arc::clone(&metrics));
         let mut loaded = |expected: Option<usize>, is_stale: bool| {
-            file.reload();
+            file.reload(Duration::ZERO);
             assert_eq!(file.entries, expected);
             assert_eq!(metrics.blocklist_stale.get(), i64::from(is_stale));
         };
@@ -374,5 +381,22 @@ mod tests {
         loaded(Some(3), false);
         fs::write(&other, "").unwrap();
         loaded(Some(0), false);
+    }
+
+    #[test]
+    fn a_file_that_stays_bad_is_logged_once_an_hour() {
+        let directory = tempdir().unwrap();
+        let path = directory.path().join("list");
+        let mut file =
+            BlocklistFile::new(path.clone(), Vec::new(), PublishingPolicy::default(), Arc::new(Metrics::new()));
+        let mut logged_at = |seconds| {
+            file.reload(Duration::from_secs(seconds));
+            file.failure.as_ref().map(|(_, at)| at.as_secs())
+        };
+        assert_eq!([1, 2, 3600, 3601, 3602].map(&mut logged_at), [1, 1, 1, 3601, 3601].map(Some));
+        fs::write(&path, "no host").unwrap();
+        assert_eq!(logged_at(3603), Some(3603), "another fault is logged at once");
+        fs::write(&path, "").unwrap();
+        assert_eq!(logged_at(3604), None);
     }
 }

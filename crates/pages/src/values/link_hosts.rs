@@ -1,10 +1,12 @@
 //! The hosts that a page's links and images lead to.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use percent_encoding::percent_decode_str;
 use url::{Host, Url};
 
+use super::client::Client;
 use super::markdown::is_short_enough;
 
 pub fn link_hosts(addresses: &[String]) -> BTreeSet<String> {
@@ -18,7 +20,7 @@ pub fn link_prefixes(addresses: &[String]) -> impl Iterator<Item = UrlPrefix> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct UrlPrefix {
     pub host: String,
-    /// Without percent-encoding; empty for the whole host.
+    /// Without percent-encoding and repeated slashes, which many servers ignore; empty for the whole host.
     pub path: String,
 }
 
@@ -37,8 +39,14 @@ impl UrlPrefix {
 
     fn of(url: &Url) -> Option<Self> {
         let host = ["http", "https"].contains(&url.scheme()).then(|| url.host_str().and_then(parse_host))??;
-        let asked = url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path()));
-        let path = percent_decode_str(&asked).decode_utf8_lossy().into_owned();
+        let decoded = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
+        let mut path = decoded(url.path());
+        while path.contains("//") {
+            path = path.replace("//", "/");
+        }
+        if let Some(query) = url.query() {
+            path.extend(["?", &decoded(query)]);
+        }
         Some(Self { host, path: if path == "/" { String::new() } else { path } })
     }
 
@@ -66,7 +74,10 @@ pub fn parse_host(text: &str) -> Option<String> {
     if matches!(&host, Host::Domain(name) if !name.chars().all(is_in_name)) {
         return None;
     }
-    let host = host.to_string();
+    let host = match host {
+        Host::Ipv6(address) if let Client::V4(inner) = IpAddr::from(address).into() => inner.to_string(),
+        host => host.to_string(),
+    };
     let host = host.trim_end_matches('.');
     (!host.is_empty()).then(|| host.to_owned())
 }
@@ -153,6 +164,9 @@ mod tests {
         assert_eq!(parse_host(" BÜCHER.example. ").as_deref(), Some("xn--bcher-kva.example"));
         assert_eq!(parse_host("192.0.2.1").as_deref(), Some("192.0.2.1"));
         assert_eq!(parse_host("2001:DB8::1").as_deref(), Some("[2001:db8::1]"));
+        for mapped in ["[::ffff:192.0.2.1]", "::FFFF:c000:201", "64:ff9b::192.0.2.1", "[2002:c000:201::1]"] {
+            assert_eq!(parse_host(mapped).as_deref(), Some("192.0.2.1"), "{mapped}");
+        }
         for wrong in ["", ".", "a b", "*.a.example", "https://a.example", "a.example/x"] {
             assert_eq!(parse_host(wrong), None, "{wrong:?}");
         }
@@ -166,6 +180,7 @@ mod tests {
             "https://docs.example/forms/x",
             "http://DOCS.example:8080/forms/%78?y#z",
             "https://docs.example/a/../forms/x/view",
+            "https://docs.example//forms/%2f/x",
             "https://www.docs.example/forms/x/",
         ] {
             assert!(form.includes(&place(below)), "{below}");
