@@ -72,6 +72,8 @@ pub(super) async fn receive(State(api): State<Arc<AdminApi>>, body: Body) -> Res
         let error = report.count(done).err();
         report.error = report.error.take().or(error);
     }
+    // The command reads the answer once it has sent everything.
+    let _ = tokio::io::copy(&mut lines, &mut tokio::io::sink()).await;
     tracing::info!(report.pages, report.deletions, error = report.error, "an import ended");
     Ok(Json(report))
 }

@@ -50,6 +50,11 @@ pub fn listen(path: &Path) -> Result<UnixListener, SocketError> {
     refuse_if_answered(path)?;
     // The socket gets its name once its permissions are right.
     let unnamed = path.with_extension(process::id().to_string());
+    // A process that was killed here left its file, and in a container each process has the same id.
+    match fs::remove_file(&unnamed) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
     let listener = UnixListener::bind(&unnamed).map_err(failed)?;
     fs::set_permissions(&unnamed, Permissions::from_mode(MODE))
         .and_then(|()| fs::rename(&unnamed, path))
@@ -159,6 +164,8 @@ mod tests {
         let listener = listen(&path).unwrap();
         assert!(matches!(refuse_if_answered(&path), Err(SocketError::InUse(_))));
         drop(listener);
+        // Of a process with the same id that was killed before the socket had its name.
+        drop(UnixListener::bind(path.with_extension(process::id().to_string())).unwrap());
         refuse_if_answered(&path).unwrap();
         let _listener = listen(&path).unwrap();
         assert!(matches!(listen(&path), Err(SocketError::InUse(_))));

@@ -424,6 +424,19 @@ fn a_backup_that_fails_leaves_no_file_under_its_name() {
 }
 
 #[test]
+fn an_import_that_is_refused_says_why_and_not_that_the_process_ended() {
+    let service = Service::start();
+    let long = "x".repeat(20_000_000);
+    let header = r#"{"handbill": "archive", "version": 99}"#;
+    for archive in [&*long, "no archive\n", header, &format!("{header}\n{long}\n")].repeat(10) {
+        let refused = run(service.asking(["import", "-"]), archive.as_bytes());
+        let reason = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(1), "{reason}");
+        assert!(!reason.contains("the process at") && reason.contains("can be run again"), "{reason}");
+    }
+}
+
+#[test]
 fn an_export_whose_output_cannot_be_written_ends_with_1() {
     let service = Service::start();
     let mut command = service.asking(["export"]);
