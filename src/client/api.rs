@@ -82,11 +82,11 @@ impl Api {
 
     /// At a limit, waits as long as the server says and the user allows.
     fn waiting(&self, mut send: impl FnMut() -> Result<Answer, ClientError>) -> Result<Answer, ClientError> {
-        let give_up_at = Instant::now() + self.wait;
+        let began = Instant::now();
         loop {
             let answer = send()?;
             let after = Duration::from_secs(retry_after(&answer).unwrap_or(u64::MAX));
-            let is_in_time = Instant::now().checked_add(after).is_some_and(|again| again <= give_up_at);
+            let is_in_time = began.elapsed().saturating_add(after) <= self.wait;
             if answer.status() != StatusCode::TOO_MANY_REQUESTS || !is_in_time {
                 return Ok(answer);
             }

@@ -184,7 +184,9 @@ pub(super) async fn delete(
     SlugParam(slug): SlugParam,
     request: Request,
 ) -> Response {
-    let (head, _) = request.into_parts();
+    let (head, body) = request.into_parts();
+    // Read, so that the connection can be used again, and ignored: a delete answers no 400 (specification §7).
+    drop(RequestBody::of(&head.headers, body, |_| true).await);
     let (client, key, precondition) =
         (http.proxies.client(&head), credential::in_head(&head), precondition(&head.headers));
     let attempt = http.service.delete(client, &slug, &key, Ok(()), &precondition).await;

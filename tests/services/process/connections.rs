@@ -103,6 +103,22 @@ fn errors_reach_clients_that_send_a_body_where_none_is_read() {
 }
 
 #[test]
+fn the_body_of_a_delete_is_read_and_ignored() {
+    let (_directory, server) = server();
+    for (body, closes) in [(&b"{\"unknown\": 1}"[..], false), (&[b'x'; 200_000], true)] {
+        let created = post(server.address, "A page", "x").unwrap().json();
+        let path = format!("/api/pages/{}", created["slug"].as_str().unwrap());
+        let key = bearer(created["edit_key"].as_str().unwrap());
+        let mut connection = Connection::open(server.address).unwrap();
+        let deleted = connection.request("DELETE", &path, &[("Authorization", &key)], body).unwrap();
+        assert_eq!((deleted.status, deleted.closes()), (204, closes));
+        if !closes {
+            assert_eq!(connection.get(&path).unwrap().status, 410);
+        }
+    }
+}
+
+#[test]
 fn few_file_descriptors_lower_the_number_of_connections() {
     let directory = tempdir().unwrap();
     let server = Server::start_as(handbill_after("ulimit -n 64"), directory.path(), &["--create-limit", "0"]);

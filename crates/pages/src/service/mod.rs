@@ -10,7 +10,7 @@
 //! | 2 | rate limit | existence | rate limit | rate limit | form |
 //! | 3 | | | existence | existence | grant |
 //! | 4 | | | credential | credential | client: existence and credential in one |
-//! | 5 | | | body | body, which must be empty | scope |
+//! | 5 | | | body | body: only a tool has one | scope |
 //! | 6 | | | precondition | precondition | |
 //!
 //! A preview has the steps of a create, with its own limit. After the limit, a create is refused without a title in the

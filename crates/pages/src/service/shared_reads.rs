@@ -12,7 +12,12 @@ use tokio::sync::{Mutex as AsyncMutex, OnceCell};
 
 use crate::ports::page_store::StoreError;
 
-pub(super) struct SharedReads<K: Eq + Hash, T>(Mutex<HashMap<K, Arc<Reads<T>>>>);
+pub(super) struct SharedReads<K: Eq + Hash, T>(Mutex<HashMap<K, Awaited<T>>>);
+
+struct Awaited<T> {
+    reads: Arc<Reads<T>>,
+    callers: usize,
+}
 
 struct Reads<T> {
     /// The running read holds this.
@@ -25,7 +30,6 @@ type Answer<T> = OnceCell<Result<T, Arc<StoreError>>>;
 struct Caller<'a, K: Eq + Hash, T> {
     all: &'a SharedReads<K, T>,
     key: &'a K,
-    reads: Arc<Reads<T>>,
 }
 
 impl<K: Eq + Hash, T> Default for SharedReads<K, T> {
@@ -35,20 +39,31 @@ impl<K: Eq + Hash, T> Default for SharedReads<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> SharedReads<K, T> {
+    /// The reads of `key`, with one more [`Caller`].
+    fn reads(&self, key: &K) -> Arc<Reads<T>> {
+        let new = || Awaited {
+            reads: Arc::new(Reads { running: AsyncMutex::default(), next: Mutex::default() }),
+            callers: 0,
+        };
+        let mut all = self.0.lock();
+        let awaited = all.entry(key.clone()).or_insert_with(new);
+        awaited.callers += 1;
+        Arc::clone(&awaited.reads)
+    }
+
     /// A read that begins after this call, by any caller's `load`.
     pub(super) async fn read(
         &self,
         key: &K,
         load: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let new = || Arc::new(Reads { running: AsyncMutex::default(), next: Mutex::default() });
-        let reads = Arc::clone(self.0.lock().entry(key.clone()).or_insert_with(new));
-        let caller = Caller { all: self, key, reads };
-        let read = Arc::clone(&caller.reads.next.lock());
+        let reads = self.reads(key);
+        let _caller = Caller { all: self, key };
+        let read = Arc::clone(&reads.next.lock());
         let answer = Box::pin(read.get_or_init(|| async {
-            let _running = caller.reads.running.lock().await;
+            let _running = reads.running.lock().await;
             // Callers can join up to here.
-            *caller.reads.next.lock() = Arc::default();
+            *reads.next.lock() = Arc::default();
             load.await.map_err(Arc::new)
         }));
         answer.await.clone().map_err(|error| match *error {
@@ -62,8 +77,11 @@ impl<K: Clone + Eq + Hash, T: Clone> SharedReads<K, T> {
 impl<K: Eq + Hash, T> Drop for Caller<'_, K, T> {
     fn drop(&mut self) {
         let mut all = self.all.0.lock();
-        if Arc::strong_count(&self.reads) == 2 {
-            all.remove(self.key);
+        if let Some(awaited) = all.get_mut(self.key) {
+            awaited.callers -= 1;
+            if awaited.callers == 0 {
+                all.remove(self.key);
+            }
         }
     }
 }

@@ -91,7 +91,7 @@ impl PageService {
         until(ends, self.apply(authorized, credential, body, precondition)).await
     }
 
-    /// `body` is the error of a request that has fields.
+    /// `body` is the error of a tool's arguments.
     ///
     /// After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may or may not have been deleted.
     pub async fn delete(
