@@ -73,7 +73,8 @@ async fn on_one(api: &AdminApi, page: String, action: Action, takedown: Option<&
     };
     let done = match takedown {
         Some(takedown) if action == Action::TakeDown => api.operators.take_down(&slug, takedown).await,
-        hiding => api.operators.set_hidden(&slug, hiding).await,
+        Some(takedown) => api.operators.hide(&slug, takedown).await,
+        None => api.operators.show(&slug, by).await,
     };
     let (name, now, before) = match action {
         Action::TakeDown => ("takedown", "taken_down", "already_deleted"),

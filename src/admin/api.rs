@@ -18,7 +18,6 @@ use super::{acts, backup, import, pause, records};
 use crate::http::error::{self, ApiError};
 use crate::telemetry::logs::{AUDIT, AuditLog};
 use crate::telemetry::metrics::{Metrics, OperatorLabels};
-use handbill_pages::ports::clock::SharedClock;
 use handbill_pages::ports::operated_store::OperatedStore;
 use handbill_pages::ports::page_store::StoreError;
 use handbill_pages::service::{Moderation, PublishingPolicy, ServiceError};
@@ -31,7 +30,6 @@ pub struct AdminApi {
     /// Changes take effect in this process at once.
     pub policy: PublishingPolicy,
     pub metrics: Arc<Metrics>,
-    pub clock: SharedClock,
     pub store: Arc<dyn OperatedStore>,
     pub audit: AuditLog,
     /// What changes the store, until it is done.
@@ -52,6 +50,7 @@ pub fn router(api: AdminApi) -> Router {
         .route("/records", post(records::list))
         .route("/journal", post(backup::send_journal))
         .route("/backup", post(backup::send_copy))
+        .route("/backup/whole", post(backup::note_whole))
         .merge(changing)
         .with_state(Arc::new(api))
 }

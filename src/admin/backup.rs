@@ -1,24 +1,30 @@
 //! What a restore needs: `POST /backup` sends a copy of the SQLite store, and `POST /journal` the journal.
 
+use std::future::ready;
+use std::io;
 use std::sync::Arc;
 
+use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use bytes::Bytes;
-use futures_util::{StreamExt, stream};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use serde::{Deserialize, Serialize};
 use tokio::fs::File;
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio_util::io::ReaderStream;
 
-use super::api::{AdminApi, Refusal};
+use super::api::{AdminApi, Refusal, parse};
 use handbill_pages::ports::operated_store::Journal;
 use handbill_pages::ports::page_store::StoreError;
+use handbill_pages::values::journal::Line;
+use handbill_pages::values::timestamp::UnixMillis;
 
 /// Bytes of a backup that are read at once.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// Sends a copy piece by piece, and notes the time of the backup once all of the copy was read.
+/// Sends a copy piece by piece.
 pub(super) async fn send_copy(State(api): State<Arc<AdminApi>>) -> Result<Body, Refusal> {
-    let now = api.clock.now();
     let copied = api.store.copy().await.map_err(|error| {
         tracing::error!(error = error.causes(), "the store cannot be copied");
         Refusal::unavailable(format!(
@@ -27,30 +33,52 @@ pub(super) async fn send_copy(State(api): State<Arc<AdminApi>>) -> Result<Body, 
         ))
     })?;
     let none = || Refusal::invalid("A cluster is backed up by snapshots of its servers, not by Handbill.");
-    let pieces = ReaderStream::with_capacity(File::from_std(copied.ok_or_else(none)?), CHUNK_BYTES);
-    // Polled after the last piece; its own piece is empty.
-    let end = stream::once(async move {
-        match api.store.note_backup(now).await {
-            Ok(()) => {
-                api.metrics.last_backup.set(now.get() / 1000);
-            }
-            Err(error) => tracing::error!(error = error.causes(), "the time of the backup cannot be kept"),
-        }
-        Ok(Bytes::new())
-    });
-    Ok(Body::from_stream(pieces.chain(end)))
+    Ok(Body::from_stream(ReaderStream::with_capacity(File::from_std(copied.ok_or_else(none)?), CHUNK_BYTES)))
+}
+
+/// Sent by the command once it has written all of the copy. Only the command knows.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WholeBackup {
+    pub(super) began: UnixMillis,
+}
+
+pub(super) async fn note_whole(State(api): State<Arc<AdminApi>>, body: Bytes) -> Result<Json<()>, Refusal> {
+    let WholeBackup { began } = parse(&body)?;
+    api.store.note_backup(began).await?;
+    api.metrics.last_backup.set(began.get() / 1000);
+    Ok(Json(()))
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct JournalRequest {
+    pub(super) since: Option<UnixMillis>,
 }
 
 /// Sends the journal for `handbill export --journal`.
-pub(super) async fn send_journal(State(api): State<Arc<AdminApi>>) -> Result<Body, Refusal> {
-    Ok(match api.store.journal().await? {
+pub(super) async fn send_journal(State(api): State<Arc<AdminApi>>, body: Bytes) -> Result<Body, Refusal> {
+    let JournalRequest { since } = parse(&body)?;
+    Ok(match api.store.journal(since).await? {
         Journal::File(path) => {
-            let file = File::open(path).await;
-            Body::from_stream(ReaderStream::new(file.map_err(|error| StoreError::Unavailable(error.into()))?))
+            let file = File::open(path).await.map_err(|error| StoreError::Unavailable(error.into()))?;
+            let lines = stream::try_unfold(BufReader::new(file).lines(), async |mut lines| {
+                let line = lines.next_line().await?;
+                Ok::<_, io::Error>(line.map(|line| (line, lines)))
+            });
+            // A damaged line may be of any time.
+            let is_wanted = move |line: &str| since.is_none_or(|since| written(line).is_none_or(|at| at >= since));
+            Body::from_stream(
+                lines.try_filter_map(move |line| ready(Ok(is_wanted(&line).then(|| format!("{line}\n"))))),
+            )
         }
         Journal::Lines(lines) => Body::from_stream(lines.map(|line| {
             let text = serde_json::to_string(&line?).map_err(|error| StoreError::Unreadable(error.into()))?;
             Ok::<_, StoreError>(format!("{text}\n"))
         })),
     })
+}
+
+fn written(line: &str) -> Option<UnixMillis> {
+    UnixMillis::parse(&serde_json::from_str::<Line>(line).ok()?.at)
 }

@@ -1,18 +1,21 @@
 //! Imports an export, beside clients and other imports.
 
-use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, mem};
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
-use futures_util::{StreamExt, TryStreamExt, stream};
+use axum::extract::{RawQuery, State};
+use futures_util::stream::FuturesOrdered;
+use futures_util::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::time::{Instant, sleep};
 use tokio_util::io::StreamReader;
 
 use super::api::{AdminApi, Refusal, failure};
-use handbill_pages::ports::page_store::{Expected, PageStore, PutResult};
+use handbill_pages::ports::page_store::{Expected, PageStore, PutResult, StoreError};
 use handbill_pages::ports::renderer::{ContentChecks, Purpose, RenderOutcome, Renderer};
 use handbill_pages::service::ServiceError;
 use handbill_pages::values::archive::{ArchivedPage, Decoder, MAX_LINE_BYTES, Precedence, precedence};
@@ -22,6 +25,36 @@ use handbill_pages::values::record::Record;
 
 /// Records at the same time, enough to share the store's commits.
 const AT_ONCE: usize = 32;
+
+/// How long a record waits for a store that fails: a cluster that is slow for seconds must not end an import of hours.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Tries again while the store is away.
+pub(super) async fn patiently<T, F: Future<Output = Result<T, ServiceError>>>(
+    mut attempt: impl FnMut() -> F,
+) -> Result<T, ServiceError> {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        let failed = match attempt().await {
+            Err(error) if is_passing(&error) && Instant::now() < give_up => error,
+            ended => return ended,
+        };
+        tracing::debug!(%failed, "a record waits for the store");
+        sleep(RETRY_INTERVAL).await;
+    }
+}
+
+fn is_passing(error: &ServiceError) -> bool {
+    matches!(
+        error,
+        ServiceError::Store(StoreError::Unavailable(_) | StoreError::OutcomeUnknown(_))
+            | ServiceError::DeadlinePassed
+            | ServiceError::Overloaded
+            | ServiceError::Rendering(_)
+    )
+}
 
 /// The answer of `POST /import`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,46 +69,89 @@ pub struct ImportReport {
     pub hidden: u64,
     /// Unreadable when exported.
     pub missing: u64,
+    /// All records until this line are done.
+    pub line: u64,
     /// Records counted above are stored nevertheless.
     pub error: Option<String>,
 }
 
-/// `POST /import`: a line whose checksum does not match ends the import.
-pub(super) async fn receive(State(api): State<Arc<AdminApi>>, body: Body) -> Result<Json<ImportReport>, Refusal> {
+/// `POST /import?after=LINE`: a line whose checksum does not match ends the import. Lines until `after` are only checked.
+pub(super) async fn receive(
+    State(api): State<Arc<AdminApi>>,
+    RawQuery(query): RawQuery,
+    body: Body,
+) -> Result<Json<ImportReport>, Refusal> {
+    let after = query.as_deref().map_or(Some(0), |query| query.strip_prefix("after=")?.parse().ok());
+    let after = after.ok_or_else(|| Refusal::invalid("--after is no number of a line."))?;
     let bytes = body.into_data_stream().map_err(std::io::Error::other);
-    let mut lines = BufReader::new(StreamReader::new(bytes));
-    let mut decoder = Decoder::default();
-    let mut report = ImportReport::default();
-    let mut under_way = stream::FuturesUnordered::new();
-    let read = loop {
-        let mut line = Vec::new();
-        // The decoder refuses a line that is cut here.
-        match (&mut lines).take(MAX_LINE_BYTES as u64 + 1).read_until(b'\n', &mut line).await {
-            Ok(0) => break decoder.end().map_err(|error| error.to_string()),
-            Ok(_) => {}
-            Err(error) => break Err(error.to_string()),
+    let lines = BufReader::new(StreamReader::new(bytes));
+    let mut archive = Archive { lines, line: Vec::new(), number: 0, after, decoder: Decoder::default() };
+    let mut report = ImportReport { line: after, ..ImportReport::default() };
+    let mut under_way = FuturesOrdered::new();
+    let (mut is_read, mut has_failed) = (false, false);
+    loop {
+        tokio::select! {
+            record = archive.next(), if !is_read && under_way.len() < AT_ONCE => match record {
+                Ok(Some((line, record))) => {
+                    let importer = &api.importer;
+                    under_way.push_back(async move { (line, patiently(|| importer.import(record.clone())).await) });
+                }
+                Ok(None) => is_read = true,
+                Err(error) => (is_read, report.error) = (true, Some(error)),
+            },
+            Some((line, done)) = under_way.next(), if !under_way.is_empty() => match report.count(done) {
+                Ok(()) if has_failed => {}
+                Ok(()) => report.line = line,
+                Err(error) => {
+                    (is_read, has_failed) = (true, true);
+                    report.error.get_or_insert(error);
+                }
+            },
+            else => break,
         }
-        match decoder.line(&line) {
-            Ok(Some(record)) => under_way.push(api.importer.import(record)),
-            Ok(None) => {}
-            Err(error) => break Err(error.to_string()),
+    }
+    if report.error.is_none() {
+        match mem::take(&mut archive.decoder).end() {
+            Ok(trailer) => report.missing = trailer.unreadable,
+            Err(error) => report.error = Some(error.to_string()),
         }
-        if under_way.len() == AT_ONCE
-            && let Some(done) = under_way.next().await
-            && let Err(error) = report.count(done)
-        {
-            break Err(error);
-        }
-    };
-    report.error = read.map(|trailer| report.missing = trailer.unreadable).err();
-    while let Some(done) = under_way.next().await {
-        let error = report.count(done).err();
-        report.error = report.error.take().or(error);
     }
     // The command reads the answer once it has sent everything.
-    let _ = tokio::io::copy(&mut lines, &mut tokio::io::sink()).await;
+    let _ = tokio::io::copy(&mut archive.lines, &mut tokio::io::sink()).await;
     tracing::info!(report.pages, report.deletions, error = report.error, "an import ended");
     Ok(Json(report))
+}
+
+/// The records of an archive, while it is sent.
+struct Archive<R> {
+    lines: R,
+    /// As far as it was read.
+    line: Vec<u8>,
+    number: u64,
+    after: u64,
+    decoder: Decoder,
+}
+
+impl<R: AsyncBufRead + Unpin> Archive<R> {
+    /// The next record and the number of its line. Dropped, it loses nothing.
+    async fn next(&mut self) -> Result<Option<(u64, Record<ArchivedPage>)>, String> {
+        loop {
+            // The decoder refuses a line that is cut here.
+            let room = (MAX_LINE_BYTES + 1 - self.line.len()) as u64;
+            let read = (&mut self.lines).take(room).read_until(b'\n', &mut self.line).await;
+            if let Err(error) = read {
+                return Err(error.to_string());
+            }
+            if self.line.is_empty() {
+                return Ok(None);
+            }
+            self.number += 1;
+            let record = self.decoder.line(&mem::take(&mut self.line)).map_err(|error| error.to_string())?;
+            if let Some(record) = record.filter(|_| self.number > self.after) {
+                return Ok(Some((self.number, record)));
+            }
+        }
+    }
 }
 
 impl fmt::Display for ImportReport {
@@ -155,5 +231,30 @@ impl Importer {
 
     pub(super) async fn put(&self, expected: Expected, record: Record) -> Result<bool, ServiceError> {
         Ok(self.store.put(expected, record, None).await? == PutResult::Done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use handbill_pages::ports::page_store::NotReachedError;
+
+    use super::*;
+
+    /// How long a record waits for a store that is away for so many seconds, and whether it is done then.
+    async fn waited(seconds: u64) -> (u64, bool) {
+        let began = Instant::now();
+        let attempt = || async move {
+            match began.elapsed().as_secs() {
+                away if away < seconds => Err(StoreError::Unavailable(NotReachedError.into()).into()),
+                _ => Ok(()),
+            }
+        };
+        let is_done = patiently(attempt).await.is_ok();
+        (began.elapsed().as_secs(), is_done)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_record_waits_a_minute_for_a_store_that_is_away() {
+        assert_eq!([waited(0).await, waited(50).await, waited(70).await], [(0, true), (50, true), (60, false)]);
     }
 }

@@ -1,32 +1,70 @@
 //! Applies a journal to a restored cluster (contract, decision 18).
 
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Seek};
 use std::path::Path;
-use std::{fs, io};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 
-use super::import::Importer;
+use super::import::{Importer, patiently};
 use handbill_pages::ports::page_store::Expected;
 use handbill_pages::service::ServiceError;
-use handbill_pages::values::journal::{Act, Line, remaining};
+use handbill_pages::values::journal::{Act, Kind, Line, Outlook};
 
 const ACTS_AT_ONCE: usize = 32;
 
-/// The acts that a restored cluster must repeat. A cut last line does not count.
-pub(super) fn read(path: &Path) -> Result<Vec<Act>, String> {
-    let refused = |error: io::Error| format!("cannot read {}: {error}", path.display());
-    let text = fs::read_to_string(path).map_err(refused)?;
-    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
-    let lines: Result<_, _> = whole.lines().map(serde_json::from_str).collect();
-    let lines = remaining(lines.map_err(|error| refused(error.into()))?);
-    let act = |line: Line| line.act().ok_or_else(|| format!("a line of the journal makes no sense: {line:?}"));
-    lines.into_iter().map(act).collect()
+/// A journal that was exported, line by line, however long it is.
+pub(super) struct JournalFile {
+    file: File,
+    name: String,
 }
 
-/// Repeats acts, but changes no page that was written later.
-pub(super) async fn replay(importer: &Importer, acts: Vec<Act>) -> Result<(), ServiceError> {
-    let repeated = stream::iter(acts).map(|act| repeat(importer, act));
-    repeated.buffer_unordered(ACTS_AT_ONCE).try_collect().await
+impl JournalFile {
+    /// Also checks each line.
+    pub(super) fn open(path: &Path) -> Result<(Self, Outlook), String> {
+        let name = path.display().to_string();
+        let file = File::open(path).map_err(|error| format!("cannot read {name}: {error}"))?;
+        let (journal, mut outlook) = (Self { file, name }, Outlook::default());
+        for line in journal.lines()? {
+            outlook.note(&line?);
+        }
+        Ok((journal, outlook))
+    }
+
+    /// A cut last line does not count.
+    fn lines(&self) -> Result<impl Iterator<Item = Result<Line, String>>, String> {
+        let refused = |error: io::Error| format!("cannot read {}: {error}", self.name);
+        let mut file = &self.file;
+        file.rewind().map_err(refused)?;
+        let mut lines = BufReader::new(file);
+        Ok(std::iter::from_fn(move || {
+            let mut text = String::new();
+            match lines.read_line(&mut text) {
+                Ok(_) if !text.ends_with('\n') => None,
+                Ok(_) => Some(parsed(&text).map_err(|error| format!("cannot read {}: {error}", self.name))),
+                Err(error) => Some(Err(refused(error))),
+            }
+        }))
+    }
+}
+
+fn parsed(text: &str) -> Result<Line, String> {
+    let line: Line = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let makes_sense = line.kind == Kind::Void || line.act().is_some();
+    makes_sense.then_some(line).ok_or_else(|| format!("a line of the journal makes no sense: {}", text.trim_end()))
+}
+
+/// Repeats acts, but changes no page that was written later. Returns their number. It can be run again.
+pub(super) async fn replay(importer: &Importer, journal: &JournalFile, mut outlook: Outlook) -> Result<u64, String> {
+    let acts = journal.lines()?.filter_map(|line| match line {
+        Ok(line) => outlook.must_repeat(&line).then(|| line.act())?.map(Ok),
+        Err(error) => Some(Err(error)),
+    });
+    let repeated = stream::iter(acts).map(async |act| {
+        let act = act?;
+        patiently(|| repeat(importer, act.clone())).await.map_err(|error| error.to_string())
+    });
+    repeated.buffer_unordered(ACTS_AT_ONCE).try_fold(0, async |done, ()| Ok(done + 1)).await
 }
 
 /// Repeats an act of the journal on a restored store.
@@ -43,8 +81,9 @@ async fn repeat(importer: &Importer, act: Act) -> Result<(), ServiceError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
-    use handbill_pages::values::journal::Change;
 
     #[test]
     fn a_cut_line_does_not_count_and_nonsense_is_refused() {
@@ -52,10 +91,13 @@ mod tests {
         let path = folder.path().join("journal.jsonl");
         let line = r#"{"kind":"show","slug":"a-22222222","version":3,"at":"2026-11-21T04:30:00.123Z"}"#;
         fs::write(&path, format!("{line}\n{{\"kind\":\"de")).unwrap();
-        assert!(matches!(read(&path).unwrap()[..], [Act { change: Change::Show, .. }]));
+        let (journal, _) = JournalFile::open(&path).unwrap();
+        for _ in 0..2 {
+            assert_eq!(journal.lines().unwrap().map(|line| line.unwrap().kind).collect::<Vec<_>>(), [Kind::Show]);
+        }
         for wrong in ["no line".to_owned(), line.replace("show", "hide")] {
             fs::write(&path, format!("{line}\n{wrong}\n")).unwrap();
-            assert!(read(&path).is_err(), "{wrong}");
+            assert!(JournalFile::open(&path).is_err(), "{wrong}");
         }
     }
 }

@@ -1,9 +1,6 @@
 //! `/metrics`, `/livez` and `/readyz`, on a thread of their own, so that they answer while clients keep all others
 //! busy.
 
-use std::fs::{self, Metadata};
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
@@ -17,11 +14,13 @@ use http::{HeaderMap, StatusCode};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::http::drain::Readiness;
 use crate::http::negotiation::prefers;
 use crate::telemetry::metrics::{Metrics, OPENMETRICS_TYPE, TEXT_TYPE};
+use handbill_store_sqlite::DatabaseFile;
 
 /// How long `/livez` waits for the threads of clients. Shorter than the chart's probes and `healthcheck`, which take 2 s
 /// or more.
@@ -37,39 +36,21 @@ pub struct Probes {
     pub database: Option<DatabaseFile>,
 }
 
-/// The file of a database, as it was when the database was opened.
-#[derive(Clone)]
-pub struct DatabaseFile {
-    path: PathBuf,
-    identity: Option<(u64, u64)>,
-}
-
-impl DatabaseFile {
-    pub fn at(path: PathBuf) -> Self {
-        Self { identity: identity(fs::metadata(&path)), path }
-    }
-}
-
-fn identity(found: io::Result<Metadata>) -> Option<(u64, u64)> {
-    found.ok().map(|found| (found.dev(), found.ino()))
-}
-
 /// The database in the answer of `/readyz`.
 const DATABASE: &str = "database";
 
 impl Probes {
-    /// Notices that the database was moved or removed. The process would go on with a file that no later start finds.
+    /// Notices that the database was moved or removed.
     async fn look_for_database(&self) {
-        let Some(DatabaseFile { path, identity: opened }) = &self.database else { return };
+        let Some(file) = self.database.clone() else { return };
         // A disk that hangs must not keep `/livez` waiting.
-        if identity(tokio::fs::metadata(path).await) == *opened {
+        let Ok(Err(moved)) = spawn_blocking(move || file.is_in_place()).await else {
             return self.readiness.set_present(DATABASE);
-        }
+        };
         self.metrics.calls.store_available.set(0);
         if !self.readiness.missing().contains_key(DATABASE) {
-            let reason = format!("{} was moved or removed: put it back, or stop and restore a backup", path.display());
-            tracing::error!(reason, "what is written now may be lost");
-            self.readiness.set_missing(DATABASE, reason);
+            tracing::error!(reason = %moved, "the store can be neither read nor written");
+            self.readiness.set_missing(DATABASE, moved.to_string());
         }
     }
 }

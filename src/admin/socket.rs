@@ -1,5 +1,6 @@
 //! Both ends of the operators' Unix socket, which only the process's user may open.
 
+use std::fmt::Display;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -97,10 +98,16 @@ impl Client {
         })
     }
 
-    /// Copies an answer to `to`, and returns the number of its bytes.
-    pub(super) async fn copy(&self, path: &str, to: &mut impl Write) -> Result<usize, CommandError> {
-        let mut body = self.open(path, Body::empty()).await?;
-        let unwritable = |error| unwritable("the output", &error);
+    /// Copies an answer to `to`, which has the name `what`, and returns the number of its bytes.
+    pub(super) async fn copy(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        what: impl Display,
+        to: &mut impl Write,
+    ) -> Result<usize, CommandError> {
+        let mut body = self.open(path, serde_json::to_vec(body).map_err(CommandError::refused)?.into()).await?;
+        let unwritable = |error| unwritable(&what, &error);
         let mut bytes = 0;
         while let Some(frame) = body.frame().await {
             if let Ok(piece) = frame.map_err(|error| self.cut_short(&error))?.into_data() {

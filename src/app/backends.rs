@@ -12,7 +12,6 @@ use tokio::task;
 
 use super::{Deps, StartError};
 use crate::admin::pause;
-use crate::admin::probes::DatabaseFile;
 use crate::http::drain::Readiness;
 use crate::settings::{Settings, SqliteSettings, StoreKind};
 use handbill_pages::ports::operated_store::OperatedStore;
@@ -23,7 +22,7 @@ use handbill_pages::values::counted::counted;
 use handbill_rate_limit::RedisLimiter;
 use handbill_rate_limit::memory::MemoryRateLimiter;
 use handbill_store_scylla::{ConnectError, Limits, Progress, ScyllaSettings, ScyllaStore};
-use handbill_store_sqlite::{Counts, DATABASE_FILE, SqliteStore};
+use handbill_store_sqlite::{Counts, DatabaseFile, SqliteStore};
 
 /// Some 40 000 clients.
 const WINDOWS_BYTES: usize = 8 << 20;
@@ -136,11 +135,11 @@ async fn open_sqlite(settings: &SqliteSettings, new_store: bool, deps: &Deps) ->
         deps.metrics.last_backup.set(time.get() / 1000);
     }
     let place = settings.data_dir.canonicalize().unwrap_or_else(|_| settings.data_dir.clone());
-    let (counted, ending) = (Arc::clone(&store), Arc::clone(&store));
+    let (counted, ending, database) = (Arc::clone(&store), Arc::clone(&store), store.file().clone());
     Ok(OpenedStore {
         store,
         location: async move { format!("{} ({})", place.display(), contents(&counted).await) }.boxed(),
-        database: Some(DatabaseFile::at(settings.data_dir.join(DATABASE_FILE))),
+        database: Some(database),
         fatal_error: async move { StartError::StoreEnded(ending.fatal_error().await) }.boxed(),
     })
 }

@@ -197,7 +197,6 @@ async fn serve_async(
         importer: Importer { store: Arc::clone(&operated) as _, renderer: Arc::clone(&deps.renderer) },
         policy,
         metrics: Arc::clone(metrics),
-        clock: Arc::clone(clock),
         store: Arc::clone(&operated),
         audit: AuditLog::default(),
         acts: acts.clone(),

@@ -5,9 +5,14 @@ use std::fs;
 use futures_util::TryStreamExt;
 use handbill_pages::ports::operated_store::{Journal, OperatedStore};
 use handbill_pages::values::journal::Line;
+use handbill_pages::values::timestamp::UnixMillis;
 
 pub(crate) async fn lines(store: &dyn OperatedStore) -> Vec<Line> {
-    match store.journal().await.unwrap() {
+    lines_since(store, None).await
+}
+
+pub(crate) async fn lines_since(store: &dyn OperatedStore, since: Option<UnixMillis>) -> Vec<Line> {
+    match store.journal(since).await.unwrap() {
         Journal::File(path) => {
             let text = fs::read_to_string(path).unwrap();
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

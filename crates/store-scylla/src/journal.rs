@@ -1,10 +1,15 @@
 //! The journal: a row for each deletion, takedown, hiding and showing, partitioned by day and shard (contract, decision
 //! 18).
 //!
-//! The row is written after its act's condition was found true, and before the act. A refused act makes it void. It has
-//! the id of its write, so it affects no other writer's act.
+//! The row is written after its act's condition was found true, and before the act. Then it is settled: done, or void. It
+//! has the id of its write, so it affects no other writer's act. A row that a crash or an unknown outcome leaves open is
+//! settled by each export, which looks at the page.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt, TryStreamExt};
 use handbill_pages::ports::operated_store::{Journal, OperatedStore};
 use handbill_pages::ports::page_store::{Cause, StoreError};
@@ -14,16 +19,30 @@ use handbill_pages::values::record::Record;
 use handbill_pages::values::slug::Slug;
 use handbill_pages::values::timestamp::UnixMillis;
 use scylla::DeserializeRow;
+use scylla::client::session::Session;
+use scylla::serialize::row::SerializeRow;
+use scylla::statement::prepared::PreparedStatement;
 use scylla::value::{CqlDate, CqlTimestamp};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::conditional_write::WriteId;
-use super::store::ScyllaStore;
+use super::row::{Statements, WholeRow};
+use super::store::{Connected, ScyllaStore};
 
 /// Partitions of one day.
 const SHARDS: u64 = 16;
 
 const MILLIS_OF_A_DAY: i64 = 24 * 60 * 60 * 1000;
+
+/// Younger lines may be of acts that are being done, by a process with another clock.
+const IN_FLIGHT_MILLIS: i64 = 10_000;
+
+/// How often a line is settled if the database fails, and how soon again.
+const SETTLING_ATTEMPTS: u32 = 30;
+const SETTLE_AGAIN: Duration = Duration::from_secs(1);
 
 type Key = (CqlDate, i8, CqlTimestamp, String, Vec<u8>);
 
@@ -45,7 +64,7 @@ struct JournalRow {
     version: Option<i64>,
     reason: Option<String>,
     done_by: Option<String>,
-    is_void: Option<bool>,
+    is_done: Option<bool>,
 }
 
 impl JournalEntry {
@@ -65,34 +84,133 @@ impl ScyllaStore {
         let values = (day, shard, at, slug, id, kind.name(), version.cast_signed(), reason, by);
         self.execute(&self.connected()?.statements.write_journal, values).await
     }
+}
 
-    /// If this fails, the log says that a restore may repeat the refused act.
-    pub(super) async fn void_journal(&self, entry: &JournalEntry) {
-        let voided = async { self.execute(&self.connected()?.statements.void_journal, &entry.key).await };
-        if let Err(error) = voided.await {
-            let slug = &entry.line.slug;
-            let error = error.causes();
-            tracing::warn!(slug, error, "the journal has an act that was not done, and it could not be made void");
+/// The line of an act that is not done yet. Dropped before [`leave_open`](Self::leave_open), it is taken back by a task of
+/// its own, since its caller may be gone.
+pub(super) struct OpenLine {
+    settling: Settling,
+    is_taken_back: bool,
+}
+
+#[derive(Clone)]
+struct Settling {
+    session: Arc<Session>,
+    statement: PreparedStatement,
+    entry: Arc<JournalEntry>,
+}
+
+impl OpenLine {
+    pub(super) fn new(session: &Arc<Session>, statements: &Statements, entry: JournalEntry) -> Self {
+        let statement = statements.settle_journal.clone();
+        let settling = Settling { session: Arc::clone(session), statement, entry: Arc::new(entry) };
+        Self { settling, is_taken_back: true }
+    }
+
+    pub(super) fn entry(&self) -> &JournalEntry {
+        &self.settling.entry
+    }
+
+    /// The act begins, so whoever drops the line does not know whether it was done.
+    pub(super) fn leave_open(&mut self) {
+        self.is_taken_back = false;
+    }
+
+    /// Goes on without its caller.
+    pub(super) fn settle(self, is_done: bool) -> JoinHandle<()> {
+        tokio::spawn(self.settling.clone().settle(is_done))
+    }
+}
+
+impl Drop for OpenLine {
+    fn drop(&mut self) {
+        if self.is_taken_back
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(self.settling.clone().settle(false));
+        }
+    }
+}
+
+impl Settling {
+    /// A line that stays open costs each export a look at its page.
+    async fn settle(self, is_done: bool) {
+        let (day, shard, at, slug, id) = &self.entry.key;
+        for _ in 0..SETTLING_ATTEMPTS {
+            let values = (is_done, day, shard, at, slug, id);
+            match Box::pin(self.session.execute_unpaged(&self.statement, values)).await {
+                Ok(_) => return,
+                Err(error) => tracing::debug!(slug, %error, is_done, "a line of the journal is not settled yet"),
+            }
+            sleep(SETTLE_AGAIN).await;
         }
     }
 }
 
 #[async_trait]
 impl OperatedStore for ScyllaStore {
-    async fn journal(&self) -> Result<Journal, StoreError> {
-        let unavailable = |error: Cause| StoreError::Unavailable(error);
-        let connected = self.connected()?;
-        let rows = Box::pin(connected.session.execute_iter(connected.statements.read_journal.clone(), ())).await;
-        let rows = rows.map_err(|error| unavailable(error.into()))?;
-        let rows = rows.rows_stream::<JournalRow>().map_err(|error| unavailable(error.into()))?;
-        let rows = rows.map_err(move |error| unavailable(error.into()));
-        Ok(Journal::Lines(rows.try_filter_map(async |row| Ok(row.act())).boxed()))
+    async fn journal(&self, since: Option<UnixMillis>) -> Result<Journal, StoreError> {
+        let Connected { session, statements } = self.connected()?;
+        let now = self.clock.now();
+        let rows = match since {
+            None => rows(session, &statements.read_journal, ()).await?.boxed(),
+            Some(since) => {
+                // The clock of another process may be a day ahead.
+                let days = day(since).0..=day(now).0 + 1;
+                let parts = days.flat_map(|day| (0..SHARDS).map(move |shard| (CqlDate(day), as_shard(shard))));
+                let (session, statement) = (Arc::clone(session), statements.read_journal_of.clone());
+                let read = move |part: (CqlDate, i8)| {
+                    let (session, statement) = (Arc::clone(&session), statement.clone());
+                    async move { rows(&session, &statement, part).await }
+                };
+                stream::iter(parts).then(read).try_flatten().boxed()
+            }
+        };
+        let (session, statement) = (Arc::clone(session), statements.read_all_serially.clone());
+        let lines = rows.try_filter_map(move |row| {
+            let (session, statement) = (Arc::clone(&session), statement.clone());
+            async move {
+                let is_old = row.at.0 < now.get() - IN_FLIGHT_MILLIS;
+                let is_open = row.is_done.is_none() && is_old;
+                let Some(line) = row.act() else { return Ok(None) };
+                Ok(if !is_open || is_done(&session, &statement, &line).await? { Some(line) } else { None })
+            }
+        });
+        Ok(Journal::Lines(lines.boxed()))
+    }
+}
+
+async fn rows(
+    session: &Session,
+    statement: &PreparedStatement,
+    values: impl SerializeRow,
+) -> Result<BoxStream<'static, Result<JournalRow, StoreError>>, StoreError> {
+    let unavailable = |error: Cause| StoreError::Unavailable(error);
+    let rows = Box::pin(session.execute_iter(statement.clone(), values)).await;
+    let rows = rows.map_err(|error| unavailable(error.into()))?;
+    let rows = rows.rows_stream::<JournalRow>().map_err(|error| unavailable(error.into()))?;
+    Ok(rows.map_err(move |error| unavailable(error.into())).boxed())
+}
+
+/// Whether the act of an open line was done, by a read that completes interrupted writes first.
+async fn is_done(session: &Session, serially: &PreparedStatement, line: &Line) -> Result<bool, StoreError> {
+    let unavailable = |error: Cause| StoreError::Unavailable(error);
+    let answer = Box::pin(session.execute_unpaged(serially, (&line.slug,))).await;
+    let rows = answer.map_err(|error| unavailable(error.into()))?.into_rows_result();
+    let row: Result<Option<WholeRow>, Cause> =
+        rows.map_err(Cause::from).and_then(|rows| rows.maybe_first_row().map_err(Cause::from));
+    let head = |row: WholeRow| row.into_head().head(&Slug::parse(&line.slug).ok()?).ok();
+    match row.map(|row| row.map(head)) {
+        Ok(None) => Ok(line.was_done(None)),
+        Ok(Some(Some(found))) => Ok(line.was_done(found.as_ref())),
+        // Nobody can read this page, and the line may be right.
+        Ok(Some(None)) | Err(_) => Ok(true),
     }
 }
 
 impl JournalRow {
     fn act(self) -> Option<Line> {
-        if self.is_void == Some(true) {
+        if self.is_done == Some(false) {
             return None;
         }
         let slug = self.slug.clone();
@@ -124,5 +242,9 @@ fn day(now: UnixMillis) -> CqlDate {
 }
 
 fn shard(slug: &Slug) -> i8 {
-    i8::try_from(xxh3_64(slug.as_str().as_bytes()) % SHARDS).unwrap_or(0)
+    as_shard(xxh3_64(slug.as_str().as_bytes()) % SHARDS)
+}
+
+fn as_shard(number: u64) -> i8 {
+    i8::try_from(number).unwrap_or(0)
 }

@@ -170,8 +170,10 @@ pub(super) struct Statements {
     /// Binds a `WritePage`.
     pub(super) write_page: PreparedStatement,
     pub(super) write_journal: PreparedStatement,
-    pub(super) void_journal: PreparedStatement,
+    pub(super) settle_journal: PreparedStatement,
     pub(super) read_journal: PreparedStatement,
+    /// One partition, by day and shard.
+    pub(super) read_journal_of: PreparedStatement,
     pub(super) read_setting: PreparedStatement,
     /// Binds value and name; the setting must exist.
     pub(super) change_setting: PreparedStatement,
@@ -208,11 +210,10 @@ impl Statements {
             plain(format!("SELECT {WHOLE} FROM {pages} WHERE token(slug) > ? AND token(slug) <= ? LIMIT ?"), quorum)
                 .await?;
         scan.set_page_size(SCAN_ROWS);
-        let mut read_journal = plain(
-            format!("SELECT day, shard, at, slug, id, kind, version, reason, done_by, is_void FROM {journal}"),
-            quorum,
-        )
-        .await?;
+        let rows = format!("SELECT day, shard, at, slug, id, kind, version, reason, done_by, is_done FROM {journal}");
+        let mut read_journal_of = plain(format!("{rows} WHERE day = ? AND shard = ?"), quorum).await?;
+        read_journal_of.set_page_size(JOURNAL_ROWS);
+        let mut read_journal = plain(rows, quorum).await?;
         read_journal.set_page_size(JOURNAL_ROWS);
         Ok(Self {
             read_head: plain(format!("SELECT {HEAD} FROM {pages} WHERE slug = ?"), quorum).await?,
@@ -232,14 +233,15 @@ impl Statements {
                 quorum,
             )
             .await?,
-            void_journal: plain(
+            settle_journal: plain(
                 format!(
-                    "UPDATE {journal} SET is_void = true WHERE day = ? AND shard = ? AND at = ? AND slug = ? AND id = ?"
+                    "UPDATE {journal} SET is_done = ? WHERE day = ? AND shard = ? AND at = ? AND slug = ? AND id = ?"
                 ),
                 quorum,
             )
             .await?,
             read_journal,
+            read_journal_of,
             read_setting: plain(format!("SELECT value FROM {settings} WHERE name = ?"), quorum).await?,
             change_setting: conditional(format!("UPDATE {settings} SET value = ? WHERE name = ? IF EXISTS")).await?,
         })

@@ -24,7 +24,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
 use super::conditional_write::{self, Conditional, NO_ROW, NoAnswerError, new_id};
-use super::journal::JournalEntry;
+use super::journal::{JournalEntry, OpenLine};
 use super::row::{HeadRow, Statements, WholeRow, WritePage};
 use super::session::Limits;
 use super::settings::ScyllaConsistency;
@@ -42,7 +42,7 @@ pub struct ScyllaStore {
     connected: OnceLock<Connected>,
     pub(super) limits: Limits,
     pub(super) random: Random,
-    clock: SharedClock,
+    pub(super) clock: SharedClock,
     reads: Semaphore,
     writes: Semaphore,
 }
@@ -175,14 +175,23 @@ impl ScyllaStore {
         let values = WritePage::new(next, base.map(|(row, _)| row), id)?;
         let was_hidden = base.is_some_and(|(_, head)| matches!(head.state, State::Hidden(..)));
         let entry = JournalEntry::of(next, was_hidden, id, self.clock.now());
-        if let Some(entry) = &entry {
-            before_deadline(deadline, self.write_journal(entry)).await?;
+        // From here on the line is taken back if this fails, or if its caller goes away.
+        let mut line = entry.map(|entry| OpenLine::new(session, statements, entry));
+        if let Some(line) = &line {
+            before_deadline(deadline, self.write_journal(line.entry())).await?;
         }
+        // Whoever goes away during the write does not know what it does.
+        line.iter_mut().for_each(OpenLine::leave_open);
         let expected = values.expected_revision.unwrap_or(NO_ROW);
         let write = Conditional { statement: &statements.write_page, values, id, expected };
         let done = conditional_write::run(session, write, &self.limits, &self.random, deadline).await;
-        if let (Ok(false) | Err(StoreError::Unavailable(_)), Some(entry)) = (&done, &entry) {
-            self.void_journal(entry).await;
+        match (&done, line) {
+            // It saves the exports a look at the page.
+            (Ok(true), Some(line)) => drop(line.settle(true)),
+            (Ok(false) | Err(StoreError::Unavailable(_)), Some(line)) => {
+                let _ = timeout_at(deadline, line.settle(false)).await;
+            }
+            _ => {}
         }
         done
     }

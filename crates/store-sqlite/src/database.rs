@@ -14,6 +14,7 @@ use rusqlite::types::FromSql;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params};
 use thiserror::Error;
 
+use super::directory::MovedError;
 use super::error::OpenError;
 use super::row::{DELETED, HIDDEN, SELECT, record};
 
@@ -58,13 +59,15 @@ pub(super) enum ReadError {
     Row(String, Cause),
     #[error("the journal: {0}")]
     Journal(#[from] io::Error),
+    #[error(transparent)]
+    Moved(#[from] MovedError),
 }
 
 impl From<ReadError> for StoreError {
     fn from(error: ReadError) -> Self {
         match &error {
             ReadError::Row(..) => Self::Unreadable(error.into()),
-            ReadError::Journal(_) => Self::Unavailable(error.into()),
+            ReadError::Journal(_) | ReadError::Moved(_) => Self::Unavailable(error.into()),
             ReadError::Database(inner) => match inner.sqlite_error_code() {
                 Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Unreadable(error.into()),
                 _ => Self::Unavailable(error.into()),

@@ -2,10 +2,11 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
+use thiserror::Error;
 
 use super::error::OpenError;
 
@@ -63,6 +64,32 @@ impl Directory {
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// The file of the database, which must stay where it was opened: another process may have a store there later.
+#[derive(Clone, Debug)]
+pub struct DatabaseFile {
+    path: PathBuf,
+    /// Device and inode.
+    identity: Option<(u64, u64)>,
+}
+
+#[derive(Debug, Error)]
+#[error("{} was moved or removed: put it back, or stop and restore a backup", .0.display())]
+pub struct MovedError(PathBuf);
+
+impl DatabaseFile {
+    pub(super) fn at(path: PathBuf) -> Self {
+        Self { identity: identity(&path), path }
+    }
+
+    pub fn is_in_place(&self) -> Result<(), MovedError> {
+        (identity(&self.path) == self.identity).then_some(()).ok_or_else(|| MovedError(self.path.clone()))
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
 /// Creates or opens a file that only its owner may read: a page may be a draft whose address is secret.

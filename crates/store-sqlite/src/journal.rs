@@ -105,27 +105,30 @@ impl Journal {
         Ok(())
     }
 
-    /// The lines after `applied`, oldest first. If `applied` is of another journal, all lines: applying twice changes
+    /// Where the lines after `applied` begin. If `applied` is of another journal, all lines do: applying twice changes
     /// nothing.
-    pub(super) fn lines_after(&self, applied: &JournalPosition) -> io::Result<Vec<Line>> {
+    pub(super) fn begin_after(&self, applied: &JournalPosition) -> io::Result<u64> {
         let is_here = applied.offset <= self.end.offset && self.position(applied.offset)? == *applied;
         if !is_here {
             tracing::warn!("the database was written with another journal, so the whole journal is applied to it");
         }
-        let mut offset = if is_here { applied.offset } else { 0 };
+        Ok(if is_here { applied.offset } else { 0 })
+    }
+
+    /// The lines from `offset` on, oldest first, each with its place; `None` for a damaged one.
+    pub(super) fn lines_from(
+        &self,
+        mut offset: u64,
+    ) -> io::Result<impl Iterator<Item = io::Result<(u64, Option<Line>)>>> {
         let mut file = &self.file;
         file.seek(SeekFrom::Start(offset))?;
-        let mut lines = Vec::new();
-        for bytes in BufReader::new(file.take(self.end.offset - offset)).split(b'\n') {
+        let lines = BufReader::new(file.take(self.end.offset - offset)).split(b'\n');
+        Ok(lines.map(move |bytes| {
             let bytes = bytes?;
-            let line = parse(&bytes);
-            if line.is_none() {
-                tracing::error!(byte = offset, "a line of the journal is damaged, and is left out");
-            }
-            lines.extend(line);
+            let place = offset;
             offset += bytes.len() as u64 + 1;
-        }
-        Ok(lines)
+            Ok((place, parse(&bytes)))
+        }))
     }
 
     fn position(&self, offset: u64) -> io::Result<JournalPosition> {

@@ -37,6 +37,6 @@ mod tests;
 mod writer;
 
 pub use database::Counts;
-pub use directory::{DATABASE_FILE, JOURNAL_FILE};
+pub use directory::{DATABASE_FILE, DatabaseFile, JOURNAL_FILE, MovedError};
 pub use error::{OpenError, StoreEnded};
 pub use store::SqliteStore;

@@ -21,7 +21,7 @@ use tokio::time::{self, Instant};
 
 use super::change::Operation;
 use super::database::{self, BACKUP, Counts, DatabaseOptions, PAUSED, READS_AT_ONCE, ReadError, SECRET};
-use super::directory::{self, COPY_FILE, DATABASE_FILE, Directory, JOURNAL_FILE};
+use super::directory::{self, COPY_FILE, DATABASE_FILE, DatabaseFile, Directory, JOURNAL_FILE};
 use super::error::{OpenError, StoreEnded};
 use super::journal::Journal;
 use super::writer::{Shared, Write, Writer};
@@ -83,7 +83,9 @@ impl SqliteStore {
         let writer = Writer::new(Arc::clone(&shared), database, journal).map_err(|error| match error {
             ReadError::Database(error) => OpenError::database(&path, &error),
             ReadError::Journal(reason) => OpenError::io(&journal_path, reason),
-            ReadError::Row(..) => OpenError::Damaged { path: path.clone(), reason: error.to_string() },
+            ReadError::Row(..) | ReadError::Moved(_) => {
+                OpenError::Damaged { path: path.clone(), reason: error.to_string() }
+            }
         })?;
         let (sender, queued) = mpsc::channel();
         let (end, has_ended) = watch::channel(false);
@@ -113,6 +115,10 @@ impl SqliteStore {
             return StoreEnded;
         }
         std::future::pending().await
+    }
+
+    pub fn file(&self) -> &DatabaseFile {
+        &self.shared.file
     }
 
     pub async fn counts(&self) -> Result<Counts, StoreError> {
@@ -215,23 +221,26 @@ impl PageScan for SqliteStore {
 
 #[async_trait]
 impl OperatedStore for SqliteStore {
-    async fn journal(&self) -> Result<operated_store::Journal, StoreError> {
+    async fn journal(&self, _since: Option<UnixMillis>) -> Result<operated_store::Journal, StoreError> {
+        self.file().is_in_place().map_err(ReadError::from)?;
         Ok(operated_store::Journal::File(self.directory.path().join(JOURNAL_FILE)))
     }
 
     async fn copy(&self) -> Result<Option<fs::File>, StoreError> {
-        let options = self.shared.options.clone();
+        let shared = Arc::clone(&self.shared);
         let path = self.directory.path().join(COPY_FILE);
         let copying = Arc::clone(&self.copying);
         let copied = task::spawn_blocking(move || {
             // The copies share one name.
             let _alone = copying.lock();
+            shared.file.is_in_place()?;
             directory::remove_if_there(&path)?;
             let file = directory::create_file(&path)?;
             let name = path.to_str().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))?;
-            let copied = options.for_reading().and_then(|database| database.execute("VACUUM INTO ?1", [name]));
+            let copied = shared.options.for_reading().and_then(|database| database.execute("VACUUM INTO ?1", [name]));
             fs::remove_file(&path)?;
             copied?;
+            shared.file.is_in_place()?;
             Ok::<_, ReadError>(Some(file))
         });
         Ok(copied.await.map_err(|panicked| StoreError::Unavailable(panicked.into()))??)

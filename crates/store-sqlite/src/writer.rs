@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use handbill_pages::ports::page_store::{ChangeListener, PutResult, StoreError};
-use handbill_pages::values::journal::{Line, remaining};
+use handbill_pages::values::journal::{Line, Outlook};
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -18,6 +18,7 @@ use tracing::{error, warn};
 
 use super::change::{Operation, replay};
 use super::database::{APPLIED, BUSY_TIMEOUT, DatabaseOptions, ReadError, set, setting};
+use super::directory::DatabaseFile;
 use super::journal::{Journal, JournalPosition, void};
 
 const BATCH_OPERATIONS: usize = 256;
@@ -44,6 +45,7 @@ const FENCE: &str = "INSERT OR REPLACE INTO settings VALUES ('fence', random())"
 
 pub(super) struct Shared {
     pub(super) options: DatabaseOptions,
+    pub(super) file: DatabaseFile,
     /// The cache that is told of each change of a page.
     pub(super) listener: OnceLock<Arc<dyn ChangeListener>>,
     /// Connections for reading that nobody uses.
@@ -52,13 +54,16 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(options: DatabaseOptions) -> Self {
-        Self { options, listener: OnceLock::new(), readers: Mutex::default() }
+        let file = DatabaseFile::at(options.path.clone());
+        Self { options, file, listener: OnceLock::new(), readers: Mutex::default() }
     }
 
     pub(super) fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T, ReadError>) -> Result<T, ReadError> {
         let spare = self.readers.lock().pop();
         let database = spare.map_or_else(|| self.options.for_reading(), Ok)?;
         let found = read(&database);
+        // Afterwards: a connection that was opened now may be to another store.
+        self.file.is_in_place()?;
         // A failed connection is not used again.
         if !matches!(found, Err(ReadError::Database(_))) {
             self.readers.lock().push(database);
@@ -164,6 +169,7 @@ impl Writer {
     }
 
     fn try_commit(&mut self, batch: &[Write]) -> Result<Vec<PutResult>, Failure> {
+        self.shared.file.is_in_place().map_err(|moved| Failure::new(&moved, true))?;
         let mut lines = Vec::new();
         let mut apply = |write: &Write| write.operation.apply(&self.database, &mut lines);
         let applied = run(&self.database, BEGIN).and_then(|()| batch.iter().map(&mut apply).collect());
@@ -222,10 +228,25 @@ impl Writer {
         if applied == *self.journal.end() {
             return Ok(());
         }
-        let lines = remaining(self.journal.lines_after(&applied)?);
+        let begin = self.journal.begin_after(&applied)?;
+        let (mut outlook, mut lines) = (Outlook::default(), 0_u64);
+        for line in self.journal.lines_from(begin)? {
+            lines += 1;
+            match line? {
+                (_, Some(line)) => outlook.note(&line),
+                (byte, None) => error!(byte, "a line of the journal is damaged, and is left out"),
+            }
+        }
+        let mut acts = self.journal.lines_from(begin)?.filter_map(|line| match line {
+            Ok((_, line)) => line.filter(|line| outlook.must_repeat(line))?.act().map(Ok),
+            Err(error) => Some(Err(error)),
+        });
         let mut changed = 0_u64;
-        for lines in lines.chunks(LINES_AT_ONCE) {
-            let acts: Vec<_> = lines.iter().filter_map(Line::act).collect();
+        loop {
+            let acts: Vec<_> = acts.by_ref().take(LINES_AT_ONCE).collect::<Result<_, _>>()?;
+            if acts.is_empty() {
+                break;
+            }
             let slugs: Vec<_> = acts.iter().map(|act| &act.slug).collect();
             let _changing = self.shared.listener.get().map(|listener| listener.change(&slugs));
             run(database, BEGIN)?;
@@ -235,7 +256,7 @@ impl Writer {
             run(database, COMMIT)?;
         }
         set(database, APPLIED, self.journal.end().to_text())?;
-        warn!(lines = lines.len(), changed, "lines of the journal were applied that the database did not have");
+        warn!(lines, changed, "lines of the journal were applied that the database did not have");
         Ok(())
     }
 

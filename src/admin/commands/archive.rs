@@ -14,7 +14,8 @@ use tokio::fs::File;
 use tokio::io::stdin;
 use tokio_util::io::ReaderStream;
 
-use super::{CommandError, print, print_line, progress, unwritable};
+use super::{CommandError, OUTPUT, print, print_line, progress, unwritable};
+use crate::admin::backup::{JournalRequest, WholeBackup};
 use crate::admin::import::ImportReport;
 use crate::admin::records::{Field, RecordBatch, RecordsRequest};
 use crate::admin::socket::Client;
@@ -28,7 +29,7 @@ const GENERATOR: &str = concat!("handbill ", env!("CARGO_PKG_VERSION"));
 
 #[derive(Args, Debug)]
 pub struct Export {
-    /// Only changes since a time, e.g. 2026-11-27T00:00:00.000Z, or within e.g. 6h
+    /// Only changes since a day or time, e.g. 2026-11-27 or 2026-11-27T06:00:00.000Z, or within e.g. 6h
     #[arg(long, value_name = "TIME|DURATION", value_parser = since)]
     since: Option<UnixMillis>,
     /// Only hidden pages
@@ -41,7 +42,7 @@ pub struct Export {
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
     /// Write the journal, which a restored store applies, instead of records
-    #[arg(long, conflicts_with_all = ["since", "hidden", "fields", "after"])]
+    #[arg(long, conflicts_with_all = ["hidden", "fields", "after"])]
     journal: bool,
     #[command(flatten)]
     access: SocketAccess,
@@ -52,12 +53,15 @@ pub struct Import {
     /// File that export wrote; `-` is standard input
     #[arg(default_value = "-")]
     file: PathBuf,
+    /// Continue an import that stopped and said so
+    #[arg(long, value_name = "LINE", default_value_t = 0, hide_default_value = true)]
+    after: u64,
     #[command(flatten)]
     access: SocketAccess,
 }
 
 fn since(text: &str) -> Result<UnixMillis, String> {
-    if let Some(time) = UnixMillis::parse(text) {
+    if let Some(time) = UnixMillis::parse(text).or_else(|| UnixMillis::parse(&format!("{text}T00:00:00.000Z"))) {
         return Ok(time);
     }
     let before = humantime::parse_duration(text).map_err(|_| "give a time or a duration, such as 6h".to_owned())?;
@@ -72,7 +76,7 @@ impl Export {
         let client = Client::new(&access);
         let bar = progress(None);
         if journal {
-            client.copy("/journal", &mut stdout()).await?;
+            client.copy("/journal", &JournalRequest { since }, OUTPUT, &mut stdout()).await?;
             return Ok(ExitCode::SUCCESS);
         }
         let is_archive = fields.is_empty();
@@ -130,13 +134,15 @@ impl Import {
             bar.set_length(file.metadata().await.map_err(unreadable)?.len());
             Body::from_stream(ReaderStream::new(file).inspect_ok(sent))
         };
-        let report: ImportReport = Client::new(&self.access).upload("/import", body).await?;
+        let path = format!("/import?after={}", self.after);
+        let report: ImportReport = Client::new(&self.access).upload(&path, body).await?;
         bar.finish_and_clear();
         print_line(&report.to_string())?;
         if let Some(reason) = report.error {
             let reason = reason.trim_end_matches('.');
             return Err(CommandError::failed(format!(
-                "{reason}; what is counted above is stored, and the command can be run again"
+                "{reason}; what is counted above is stored, and import --after {} can import the rest",
+                report.line
             )));
         }
         if report.missing == 0 {
@@ -161,14 +167,15 @@ impl Backup {
     /// nobody else knows.
     pub(super) async fn run(&self) -> Result<ExitCode, CommandError> {
         let client = Client::new(&self.access);
-        let path = &self.file;
+        let (path, began) = (&self.file, SystemClock::new().now());
         if path.as_os_str() == "-" {
             if stdout().is_terminal() {
                 return Err(CommandError::refused(
                     "a backup is no text for a terminal: give a file, or redirect standard output",
                 ));
             }
-            client.copy("/backup", &mut stdout()).await?;
+            client.copy("/backup", &(), OUTPUT, &mut stdout()).await?;
+            client.ask::<()>("/backup/whole", &WholeBackup { began }).await?;
             return Ok(ExitCode::SUCCESS);
         }
         let name = path.display();
@@ -182,10 +189,11 @@ impl Backup {
             Builder::new().prefix(path.file_name().unwrap_or_default()).suffix(".part").tempfile_in(folder);
         let mut unfinished =
             unfinished.map_err(|error| CommandError::refused(format!("cannot write {name}: {error}")))?;
-        let bytes = client.copy("/backup", &mut unfinished).await?;
+        let bytes = client.copy("/backup", &(), &name, &mut unfinished).await?;
         let synced = unfinished.as_file().sync_all();
         let named = synced.and_then(|()| Ok(unfinished.persist_noclobber(path)?));
         named.and_then(|_| fs::File::open(folder)?.sync_all()).map_err(|error| unwritable(&name, &error))?;
+        client.ask::<()>("/backup/whole", &WholeBackup { began }).await?;
         print_line(&format!("{name}: {bytes} bytes"))?;
         Ok(ExitCode::SUCCESS)
     }

@@ -17,7 +17,7 @@ use tokio::runtime::Builder;
 use url::Url;
 
 use crate::admin::import::Importer;
-use crate::admin::journal;
+use crate::admin::journal::{self, JournalFile};
 use crate::outbound::agent;
 use crate::settings::{AdminSettings, MigrateSettings};
 use crate::telemetry::logs;
@@ -34,6 +34,8 @@ pub const REFUSED: u8 = 2;
 
 /// Exit code of a command that failed on its way.
 const FAILED: u8 = 1;
+
+pub(super) const OUTPUT: &str = "the output";
 
 /// Why a command failed, in one line for the operator.
 #[derive(Debug, PartialEq, Eq)]
@@ -118,19 +120,20 @@ async fn migrate(settings: &MigrateSettings) -> Result<ExitCode, CommandError> {
         print_line("This store needs no migration.")?;
         return Ok(ExitCode::SUCCESS);
     };
-    let acts = settings.replay_journal.as_deref().map(journal::read).transpose().map_err(CommandError::refused)?;
+    let journal = settings.replay_journal.as_deref().map(JournalFile::open).transpose();
+    let journal = journal.map_err(CommandError::refused)?;
     let report = Box::pin(handbill_store_scylla::migrate(&cluster, &Random::System)).await;
     let report = report.map_err(|error| {
         let new = if error.is_refusal() { CommandError::refused } else { CommandError::failed };
         new(error)
     })?;
     print_line(&report.to_string())?;
-    if let Some(acts) = acts {
-        let count = acts.len() as u64;
+    if let Some((journal, outlook)) = journal {
         let store = Box::pin(ScyllaStore::reach(&cluster)).await.map_err(CommandError::failed)?;
         let importer = Importer { store: Arc::new(store), renderer: Arc::new(RenderThreads::default()) };
-        journal::replay(&importer, acts).await.map_err(CommandError::failed)?;
-        print_line(&format!("Applied {} of the journal.", counted(count, "line")))?;
+        let again = |error| CommandError::failed(format!("{error}; the same command can be run again"));
+        let lines = journal::replay(&importer, &journal, outlook).await.map_err(again)?;
+        print_line(&format!("Applied {} of the journal.", counted(lines, "line")))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -162,7 +165,7 @@ fn print_line(line: &str) -> Result<(), CommandError> {
 }
 
 fn print(text: &str) -> Result<(), CommandError> {
-    terminal::print(text).map_err(|error| unwritable("the output", &error))
+    terminal::print(text).map_err(|error| unwritable(OUTPUT, &error))
 }
 
 /// The error of a command that could not write `what`, which may have been written in part.

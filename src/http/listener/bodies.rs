@@ -97,7 +97,8 @@ impl Body for CountedBody {
         let Some(body) = &mut this.body else { return Poll::Ready(None) };
         this.is_expected = false;
         if !is_open {
-            return Poll::Ready(Some(Err(io::ErrorKind::ConnectionAborted.into())));
+            // Nothing is answered any more.
+            return Poll::Pending;
         }
         let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) else {
             this.awaited = Some(this.connection.wait_for_body(this.awaited));

@@ -107,19 +107,22 @@ async fn an_import_ends_at_the_first_line_that_is_not_whole() {
     let archive = from.archive().await;
     let lines: Vec<_> = archive.split_inclusive('\n').collect();
     let damaged = format!("{}{}{}", lines[0], lines[1], lines[2].replacen("Hello", "Jello", 1));
-    for (archive, stored, reason) in [
-        (damaged.as_str(), 1, "line 3 is damaged"),
-        (&archive[..archive.len() - 1], 2, "damaged"),
-        (&lines[..3].concat(), 0, "it was cut"),
-        ("{\"slug\":\"x\"}\n", 0, "no archive"),
-        ("", 0, "no archive"),
+    for (archive, stored, line, reason) in [
+        (damaged.as_str(), 1, 2, "line 3 is damaged"),
+        (&archive[..archive.len() - 1], 2, 4, "damaged"),
+        (&lines[..3].concat(), 0, 3, "it was cut"),
+        ("{\"slug\":\"x\"}\n", 0, 0, "no archive"),
+        ("", 0, 0, "no archive"),
     ] {
         let report = to.import(archive).await;
-        assert_eq!(report["pages"], stored, "{report}");
+        assert_eq!((&report["pages"], &report["line"]), (&json!(stored), &json!(line)), "{report}");
         assert!(report["error"].as_str().unwrap().contains(reason), "{reason}: {report}");
     }
     let report = to.import(&archive).await;
     assert_eq!((&report["same"], &report["error"]), (&json!(3), &Value::Null), "{report}");
+    let rest = to.ask("POST", "/import?after=3", &archive).await.expect(200).json();
+    assert_eq!((&rest["same"], &rest["line"], &rest["error"]), (&json!(1), &json!(4), &Value::Null), "{rest}");
+    to.ask("POST", "/import?after=x", &archive).await.expect(400);
 }
 
 #[tokio::test]

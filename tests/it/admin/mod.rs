@@ -77,7 +77,6 @@ impl Operated {
             ),
             importer: Importer { store: Arc::clone(&store) as _, renderer },
             store,
-            clock,
             policy,
             metrics,
             audit: AuditLog::default(),

@@ -124,14 +124,29 @@ fn a_data_directory_that_was_moved_away_is_noticed() {
         (ready.status, ready.text().contains("was moved or removed"), metrics.text().contains("store_available 1\n"))
     };
     assert_eq!(shown(), (200, false, true));
+    let path = post(server.address, "Mine", "Text.").unwrap().json()["slug"].as_str().unwrap().to_owned();
+    let path = format!("/api/pages/{path}");
     fs::rename(&data, &elsewhere).unwrap();
     assert_eq!(shown(), (503, true, false));
     assert_eq!(shown(), (503, true, false));
+    // None of these uses the store that another process begins there.
+    let another = Server::start(&data, &["--admin-socket", directory.path().join("another.sock").to_str().unwrap()]);
+    let theirs = post(another.address, "Theirs", "Text.").unwrap().json()["slug"].as_str().unwrap().to_owned();
+    for theirs_or_mine in [&path, &format!("/api/pages/{theirs}")] {
+        assert_eq!(get(server.address, theirs_or_mine).unwrap().status, 503);
+    }
+    assert_eq!(post(server.address, "A page", "Text.").unwrap().status, 503);
+    let mut backup = handbill(["backup", directory.path().join("copy").to_str().unwrap(), "--admin-socket"]);
+    backup.arg(elsewhere.join("admin.sock"));
+    assert!(text(&run(backup, b"").stderr).contains("was moved or removed"));
+    assert!(another.stop().0.success());
+    fs::remove_dir_all(&data).unwrap();
     fs::rename(&elsewhere, &data).unwrap();
+    assert_eq!(get(server.address, &path).unwrap().status, 200);
     assert_eq!(post(server.address, "A page", "Text.").unwrap().status, 201);
     assert_eq!(shown(), (200, false, true));
     let (.., log) = server.stop();
-    assert_eq!(log.matches("was moved or removed").count(), 1, "{log}");
+    assert_eq!(log.matches("the store can be neither read nor written").count(), 1, "{log}");
 }
 
 #[test]

@@ -348,6 +348,34 @@ fn after_a_restore_nothing_deleted_or_hidden_since_is_read() {
     assert_eq!([&hidden, &after].map(status), [200, 410]);
 }
 
+/// The page of the newer backup has a higher version than its deletion, which continued from the older backup.
+#[test]
+fn after_two_restores_a_deletion_stays() {
+    let mut service = Service::start();
+    let mut connection = Connection::open(service.server.address).unwrap();
+    let slug = service.known.create(&mut connection, "A page", "A text.");
+    let [older, newer] = ["older", "newer"].map(|name| service.path(name));
+    succeeded(&service.command([OsStr::new("backup"), older.as_os_str()]));
+    for number in 0..5 {
+        service.known.change(&mut connection, &slug, &format!("Change {number}."));
+    }
+    succeeded(&service.command([OsStr::new("backup"), newer.as_os_str()]));
+    service.server.stop_now();
+    let folder = service.folder.path().to_owned();
+    let restore = |backup: &Path, journal_of: &Path, name: &str| {
+        let data = folder.join(name);
+        fs::create_dir(&data).unwrap();
+        fs::copy(backup, data.join(DATABASE_FILE)).unwrap();
+        fs::copy(journal_of.join(JOURNAL_FILE), data.join(JOURNAL_FILE)).unwrap();
+        (Server::start(&data, &[]), data)
+    };
+    let (server, first) = restore(&older, &folder.join("data"), "first");
+    service.known.delete(&mut Connection::open(server.address).unwrap(), &slug);
+    server.stop_now();
+    let (server, _) = restore(&newer, &first, "second");
+    assert_eq!(get(server.address, &format!("/{slug}")).unwrap().status, 410);
+}
+
 #[test]
 fn a_backup_of_a_busy_store_is_whole_and_its_time_is_shown() {
     let mut service = Service::start();
@@ -432,7 +460,10 @@ fn an_import_that_is_refused_says_why_and_not_that_the_process_ended() {
         let refused = run(service.asking(["import", "-"]), archive.as_bytes());
         let reason = text(&refused.stderr);
         assert_eq!(refused.status.code(), Some(1), "{reason}");
-        assert!(!reason.contains("the process at") && reason.contains("can be run again"), "{reason}");
+        assert!(
+            !reason.contains("the process at") && reason.contains("import --after 0 can import the rest"),
+            "{reason}"
+        );
     }
 }
 

@@ -13,7 +13,8 @@ use crate::values::timestamp::UnixMillis;
 
 #[async_trait]
 pub trait OperatedStore: PageStore + PageScan + CreatesSwitch {
-    async fn journal(&self) -> Result<Journal, StoreError>;
+    /// All of it, or at least what was written `since` then.
+    async fn journal(&self, since: Option<UnixMillis>) -> Result<Journal, StoreError>;
 
     /// A nameless file with the store as it was at the call. Reads and writes continue. `None` if the store is on
     /// servers that have backups of their own.

@@ -44,8 +44,9 @@ pub enum ActOutcome {
 #[derive(Clone, Copy)]
 enum Change<'a> {
     TakeDown(&'a Takedown),
-    /// `None` shows the page again.
-    SetHidden(Option<&'a Takedown>),
+    Hide(&'a Takedown),
+    /// By this operator.
+    Show(&'a str),
 }
 
 enum Next {
@@ -61,19 +62,21 @@ impl Change<'_> {
             (Self::TakeDown(takedown), Ok(Lookup::Active(page) | Lookup::Hidden(page, _))) => {
                 take_down(&page.head, takedown, now)
             }
-            (Self::SetHidden(None), Ok(Lookup::Active(page))) => {
-                Next::Nothing(ActOutcome::Already(Record::Active(page)))
-            }
-            (Self::SetHidden(Some(_)), Ok(Lookup::Hidden(page, takedown))) => {
+            (Self::Show(_), Ok(Lookup::Active(page))) => Next::Nothing(ActOutcome::Already(Record::Active(page))),
+            (Self::Hide(_), Ok(Lookup::Hidden(page, takedown))) => {
                 Next::Nothing(ActOutcome::Already(Record::Hidden(page, takedown)))
             }
-            (Self::SetHidden(Some(takedown)), Ok(Lookup::Active(page))) => {
+            (Self::Hide(takedown), Ok(Lookup::Active(page))) => {
                 Next::Write(Expected::page(&page.head), Record::Hidden(changed(&page, now), takedown.clone()))
             }
-            (Self::SetHidden(None), Ok(Lookup::Hidden(page, _))) => {
-                Next::Write(Expected::page(&page.head), Record::Active(changed(&page, now)))
+            (Self::Show(by), Ok(Lookup::Hidden(page, _))) => {
+                let mut shown = Arc::unwrap_or_clone(changed(&page, now));
+                shown.head.state.shown_by = Some(by.to_owned());
+                Next::Write(Expected::page(&page.head), Record::Active(Arc::new(shown)))
             }
-            (Self::SetHidden(_), Err(UnreadablePage { reason, .. })) => Next::Nothing(ActOutcome::Unreadable(reason)),
+            (Self::Hide(_) | Self::Show(_), Err(UnreadablePage { reason, .. })) => {
+                Next::Nothing(ActOutcome::Unreadable(reason))
+            }
             (Self::TakeDown(takedown), Err(UnreadablePage { head: Some(head), .. })) => take_down(&head, takedown, now),
             (Self::TakeDown(takedown), Err(UnreadablePage { head: None, .. })) => {
                 let takedown = Some(takedown.clone());
@@ -117,9 +120,14 @@ impl Moderation {
         self.change(slug, Change::TakeDown(takedown)).await
     }
 
-    /// Without `hiding`, shows the page again. May be tried again after an error.
-    pub async fn set_hidden(&self, slug: &Slug, hiding: Option<&Takedown>) -> Result<ActOutcome, ServiceError> {
-        self.change(slug, Change::SetHidden(hiding)).await
+    /// May be tried again after an error.
+    pub async fn hide(&self, slug: &Slug, takedown: &Takedown) -> Result<ActOutcome, ServiceError> {
+        self.change(slug, Change::Hide(takedown)).await
+    }
+
+    /// Shows a hidden page again. May be tried again after an error.
+    pub async fn show(&self, slug: &Slug, by: &str) -> Result<ActOutcome, ServiceError> {
+        self.change(slug, Change::Show(by)).await
     }
 
     async fn change(&self, slug: &Slug, change: Change<'_>) -> Result<ActOutcome, ServiceError> {

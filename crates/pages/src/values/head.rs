@@ -94,6 +94,8 @@ pub struct Live {
     pub links: Vec<String>,
     /// Of the HTML that is stored with the text.
     pub renderer_version: u16,
+    /// The operator who showed the page last after it was hidden.
+    pub shown_by: Option<String>,
 }
 
 /// Enough to check a key or a precondition, to delete, and to answer 304.
@@ -157,7 +159,7 @@ impl PageHead {
             created_at: now,
             updated_at: now,
             changed_at: now,
-            state: Live { key_hash, details, links: Vec::new(), renderer_version: 0 },
+            state: Live { key_hash, details, links: Vec::new(), renderer_version: 0, shown_by: None },
             unknown: UnknownMembers::new(),
         }
     }
@@ -231,6 +233,8 @@ pub(super) struct HeadObject {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     renderer_version: Option<u16>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    shown_by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     takedown: Option<Takedown>,
     #[serde(flatten)]
     unknown: UnknownMembers,
@@ -252,11 +256,11 @@ impl From<Head> for HeadObject {
             State::Hidden(live, takedown) => (StateName::Hidden, Some(live), Some(takedown)),
             State::Deleted(takedown) => (StateName::Deleted, None, takedown),
         };
-        let (key_sha256, details, links, renderer_version) = match live {
-            Some(Live { key_hash, details, links, renderer_version }) => {
-                (Some(key_hash), Some(details), Some(links), Some(renderer_version))
+        let (key_sha256, details, links, renderer_version, shown_by) = match live {
+            Some(Live { key_hash, details, links, renderer_version, shown_by }) => {
+                (Some(key_hash), Some(details), Some(links), Some(renderer_version), shown_by)
             }
-            None => (None, None, None, None),
+            None => (None, None, None, None, None),
         };
         Self {
             slug,
@@ -269,6 +273,7 @@ impl From<Head> for HeadObject {
             details,
             links,
             renderer_version,
+            shown_by,
             takedown,
             unknown,
         }
@@ -290,6 +295,7 @@ impl TryFrom<HeadObject> for Head {
             details,
             links,
             renderer_version,
+            shown_by,
             takedown,
             unknown,
         } = object;
@@ -299,6 +305,7 @@ impl TryFrom<HeadObject> for Head {
                 details: details.ok_or(HeadError::Missing("details"))?,
                 links: links.unwrap_or_default(),
                 renderer_version: renderer_version.unwrap_or_default(),
+                shown_by,
             })
         };
         let state = match state {

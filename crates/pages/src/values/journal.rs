@@ -1,12 +1,12 @@
 //! The journal of a store: one line of JSON for each deletion, takedown, hiding and showing (contract, decision 18).
 //!
-//! After a restore, [`remaining`] lines apply to the older pages, in any order.
+//! After a restore, the lines apply to the older pages ([`Outlook`]).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::head::{Head, PageVersion, State, Tombstone};
+use super::head::{Head, Live, PageVersion, State, Tombstone};
 use super::slug::Slug;
 use super::takedown::{Takedown, TakedownReason};
 use super::timestamp::UnixMillis;
@@ -36,7 +36,8 @@ pub struct Act {
 pub enum Change {
     Delete(Option<Takedown>),
     Hide(Takedown),
-    Show,
+    /// By this operator.
+    Show(Option<String>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,21 +71,34 @@ impl Line {
     /// What the journal must have before `next` is stored; `None` if that is no act. `was_hidden` says whether it takes the
     /// place of a hidden page.
     pub fn of(next: &Head, was_hidden: bool) -> Option<Self> {
-        let (kind, takedown) = match &next.state {
-            State::Active(_) if was_hidden => (Kind::Show, None),
+        let (kind, reason, by) = match &next.state {
+            State::Active(live) if was_hidden => (Kind::Show, None, live.shown_by.clone()),
             State::Active(_) => return None,
-            State::Hidden(_, takedown) => (Kind::Hide, Some(takedown)),
-            State::Deleted(None) => (Kind::Delete, None),
-            State::Deleted(Some(takedown)) => (Kind::Takedown, Some(takedown)),
+            State::Hidden(_, takedown) => (Kind::Hide, Some(takedown.reason), Some(takedown.by.clone())),
+            State::Deleted(None) => (Kind::Delete, None, None),
+            State::Deleted(Some(takedown)) => (Kind::Takedown, Some(takedown.reason), Some(takedown.by.clone())),
         };
         Some(Self {
             kind,
             slug: next.slug.to_string(),
             version: next.version.get(),
             at: next.changed_at.to_string(),
-            reason: takedown.map(|takedown| takedown.reason),
-            by: takedown.map(|takedown| takedown.by.clone()),
+            reason,
+            by,
         })
+    }
+
+    fn key(&self) -> (String, u64, String) {
+        (self.slug.clone(), self.version, self.at.clone())
+    }
+
+    /// Whether this line's act was done, if `found` is what the store that wrote the line has under its slug now. A later act
+    /// has a line of its own.
+    pub fn was_done(&self, found: Option<&Head>) -> bool {
+        matches!(
+            (self.kind, found.map(|head| &head.state)),
+            (_, Some(State::Deleted(_))) | (Kind::Hide, Some(State::Hidden(..))) | (Kind::Show, Some(State::Active(_)))
+        )
     }
 
     /// `None` if the line is void or makes no sense.
@@ -98,7 +112,7 @@ impl Line {
         let change = match self.kind {
             Kind::Delete | Kind::Takedown => Change::Delete(takedown),
             Kind::Hide => Change::Hide(takedown?),
-            Kind::Show => Change::Show,
+            Kind::Show => Change::Show(self.by.clone()),
             Kind::Void => return None,
         };
         Some(Act { slug, version: PageVersion::new(self.version), at, change })
@@ -114,7 +128,7 @@ impl Act {
             let takedown = match change {
                 Change::Delete(takedown) => takedown.clone(),
                 Change::Hide(takedown) => Some(takedown.clone()),
-                Change::Show => return None,
+                Change::Show(_) => return None,
             };
             return Some(Tombstone::alone(slug.clone(), *version, *at, takedown).map_state(State::Deleted));
         };
@@ -127,32 +141,50 @@ impl Act {
         }
         let state = match change {
             Change::Hide(takedown) => State::Hidden(live.clone(), takedown.clone()),
-            Change::Show | Change::Delete(_) => State::Active(live.clone()),
+            Change::Show(by) => State::Active(Live { shown_by: by.clone(), ..live.clone() }),
+            Change::Delete(_) => return None,
         };
         (*at > found.changed_at).then(|| Head { changed_at: *at, state, ..found.clone() })
     }
 }
 
-/// The lines that a restored store must repeat: neither void lines nor the lines that they take back, and only the last
-/// line about hiding or showing of each page.
-pub fn remaining(lines: Vec<Line>) -> Vec<Line> {
-    let mut voids = HashSet::new();
-    let mut done = Vec::with_capacity(lines.len());
-    for line in lines.into_iter().rev() {
-        let key = (line.slug.clone(), line.version, line.at.clone());
-        if line.kind == Kind::Void {
-            voids.insert(key);
-        } else if !voids.remove(&key) {
-            done.push(line);
+/// What must be known of all lines before one of them is repeated. Lines can then be repeated in any order, except for
+/// lines of one page with one time.
+#[derive(Debug, Default)]
+pub struct Outlook {
+    /// How many lines of an act are taken back, which nearly none is.
+    voids: HashMap<(String, u64, String), usize>,
+    /// When a page was shown last. Times of one form sort like their texts.
+    shown: HashMap<String, String>,
+}
+
+impl Outlook {
+    pub fn note(&mut self, line: &Line) {
+        match line.kind {
+            Kind::Void => *self.voids.entry(line.key()).or_default() += 1,
+            Kind::Show => {
+                let last = self.shown.entry(line.slug.clone()).or_default();
+                if *last < line.at {
+                    last.clone_from(&line.at);
+                }
+            }
+            Kind::Delete | Kind::Takedown | Kind::Hide => {}
         }
     }
-    let (mut hidings, mut remaining): (Vec<_>, Vec<_>) =
-        done.into_iter().rev().partition(|line| matches!(line.kind, Kind::Hide | Kind::Show));
-    // Times of one form sort like their texts. A cluster's journal is in no order.
-    hidings.sort_by(|one, other| one.at.cmp(&other.at));
-    let last: HashMap<_, _> = hidings.into_iter().map(|line| (line.slug.clone(), line)).collect();
-    remaining.extend(last.into_values());
-    remaining
+
+    /// Whether a restored store must repeat the line: it is not taken back, and no page is hidden that was shown later.
+    pub fn must_repeat(&mut self, line: &Line) -> bool {
+        if line.kind == Kind::Void {
+            return false;
+        }
+        if !self.voids.is_empty()
+            && let Some(voids) = self.voids.get_mut(&line.key()).filter(|voids| **voids > 0)
+        {
+            *voids -= 1;
+            return false;
+        }
+        line.kind != Kind::Hide || self.shown.get(&line.slug).is_none_or(|shown| *shown <= line.at)
+    }
 }
 
 #[cfg(test)]
@@ -225,31 +257,48 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_void_line_takes_back_the_line_before_it() {
-        let lines = [(Kind::Delete, 2), (Kind::Void, 2), (Kind::Show, 3), (Kind::Delete, 2)];
-        let left = remaining(lines.map(|(kind, version)| line(kind, version, 31)).to_vec());
-        let left: Vec<_> = left.into_iter().map(|line| (line.kind, line.version)).collect();
-        assert_eq!(left, [(Kind::Delete, 2), (Kind::Show, 3)]);
+    fn repeated(lines: &[Line]) -> Vec<usize> {
+        let mut outlook = Outlook::default();
+        for line in lines {
+            outlook.note(line);
+        }
+        (0..lines.len()).filter(|&number| outlook.must_repeat(&lines[number])).collect()
     }
 
     #[test]
-    fn only_the_last_hiding_or_showing_of_a_page_remains() {
+    fn a_void_line_takes_back_one_line() {
+        let lines = [(Kind::Delete, 2), (Kind::Void, 2), (Kind::Show, 3), (Kind::Delete, 2)];
+        assert_eq!(repeated(&lines.map(|(kind, version)| line(kind, version, 31))), [2, 3]);
+    }
+
+    #[test]
+    fn no_page_is_hidden_again_that_was_shown_later() {
         let of = |slug: &str, kind, at| Line { slug: slug.to_owned(), ..line(kind, 5, at) };
-        let lines = vec![
+        let lines = [
             of("a-22222222", Kind::Show, 3),
             of("a-22222222", Kind::Hide, 2),
             of("b-22222222", Kind::Hide, 2),
             of("b-22222222", Kind::Show, 3),
             of("b-22222222", Kind::Hide, 4),
-            of("c-22222222", Kind::Hide, 4),
-            of("c-22222222", Kind::Show, 4),
+            of("c-22222222", Kind::Hide, 2),
             of("a-22222222", Kind::Delete, 1),
         ];
-        let mut left: Vec<_> = remaining(lines).into_iter().map(|line| (line.slug, line.kind)).collect();
-        left.sort_by(|one, other| one.0.cmp(&other.0));
-        let expected = [("a", Kind::Delete), ("a", Kind::Show), ("b", Kind::Hide), ("c", Kind::Show)];
-        assert_eq!(left, expected.map(|(letter, kind)| (format!("{letter}-22222222"), kind)));
+        assert_eq!(repeated(&lines), [0, 3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn an_open_line_is_true_if_the_page_is_as_its_act_left_it() {
+        let deleted = stored(false).map_state(|_| State::Deleted(None));
+        for (kind, active, hidden, absent) in [
+            (Kind::Delete, false, false, false),
+            (Kind::Takedown, false, false, false),
+            (Kind::Hide, false, true, false),
+            (Kind::Show, true, false, false),
+        ] {
+            let was_done = |found: Option<&Head>| line(kind, 4, 31).was_done(found);
+            let all = [was_done(Some(&stored(false))), was_done(Some(&stored(true))), was_done(None)];
+            assert_eq!((all, was_done(Some(&deleted))), ([active, hidden, absent], true), "{kind:?}");
+        }
     }
 
     #[test]

@@ -44,6 +44,7 @@ fn full_page(title: Option<Title>) -> Arc<Page> {
             details: Details { title, unknown: unknown("subtitle") },
             links: vec!["https://a.example".to_owned(), "https://b.example".to_owned()],
             renderer_version: u16::MAX,
+            shown_by: Some("desk".to_owned()),
         },
         unknown: unknown("pinned"),
     };

@@ -17,6 +17,12 @@ pub struct Decoder {
     trailer: Option<Trailer>,
 }
 
+/// Beyond these a page could not change its entity tag any more: both only grow, and end.
+const MAX_VERSION: u64 = 1 << 62;
+
+/// 9000-01-01T00:00:00Z.
+const MAX_MILLIS: i64 = 221_845_392_000_000;
+
 impl Decoder {
     /// The record in `line`; `None` for the header and the trailer. After an error, refuse the whole archive.
     pub fn line(&mut self, line: &[u8]) -> Result<Option<Record<ArchivedPage>>, ArchiveError> {
@@ -54,6 +60,10 @@ impl Decoder {
             }
             LineBody::Record(line) => line.into_record().map_err(malformed)?,
         };
+        let head = record.head();
+        if head.version.get() > MAX_VERSION || head.updated_at.max(head.changed_at).get() > MAX_MILLIS {
+            return Err(malformed(EntryError::NoRoom));
+        }
         self.digest.update(line);
         self.records += 1;
         Ok(Some(record))
@@ -104,6 +114,20 @@ mod tests {
 
     fn page(title: Option<&str>, content: &str) -> Entry {
         Record::Active(archived(title, content))
+    }
+
+    #[test]
+    fn a_state_that_no_edit_could_follow_is_refused() {
+        let of = |version, changed_at| {
+            let mut page = archived(None, "a");
+            page.head.version = PageVersion::new(version);
+            page.head.changed_at = UnixMillis::new(changed_at);
+            let (_, header) = Encoder::begin(UnixMillis::new(1), "test".to_owned());
+            let mut decoder = Decoder::default();
+            decoder.line(header.as_bytes()).unwrap();
+            decoder.line(record_line(&Record::Active(page)).as_bytes()).is_ok()
+        };
+        assert_eq!([of(MAX_VERSION, MAX_MILLIS), of(MAX_VERSION + 1, 1), of(1, MAX_MILLIS + 1)], [true, false, false]);
     }
 
     fn takedown() -> Takedown {

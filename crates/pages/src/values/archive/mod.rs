@@ -89,6 +89,8 @@ pub enum EntryError {
     DeletedContent,
     #[error("a header is the first line only")]
     SecondHeader,
+    #[error("its version or one of its times leaves no room for later ones")]
+    NoRoom,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -130,7 +132,7 @@ const SUM_DIGITS: usize = 32;
 #[serde(rename_all = "snake_case")]
 enum LineBody {
     Header(Header),
-    Record(RecordLine),
+    Record(Box<RecordLine>),
     Trailer(Trailer),
 }
 
@@ -192,7 +194,8 @@ fn sum(covered: &[u8]) -> String {
 
 impl From<&Record<ArchivedPage>> for LineBody {
     fn from(record: &Record<ArchivedPage>) -> Self {
-        Self::Record(RecordLine { head: record.head().into(), content: record.page().map(|page| page.content.clone()) })
+        let content = record.page().map(|page| page.content.clone());
+        Self::Record(Box::new(RecordLine { head: record.head().into(), content }))
     }
 }
 
