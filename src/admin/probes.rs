@@ -107,6 +107,11 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
+    use axum::body::Body;
+    use http::Request;
+    use http::header::ACCEPT;
+    use tower::ServiceExt;
+
     use super::*;
 
     /// Longest wait for an answer that must come. Nothing depends on it being short.
@@ -119,6 +124,26 @@ mod tests {
         let mut answer = String::new();
         connection.read_to_string(&mut answer).unwrap();
         answer
+    }
+
+    #[tokio::test]
+    async fn a_scrape_is_openmetrics_to_a_client_that_prefers_it() {
+        let metrics: Arc<Metrics> = Arc::default();
+        let readiness = Arc::new(Readiness::new(metrics.draining.clone()));
+        let probes = router(Probes { metrics, readiness, database: None });
+        for (accept, content_type) in [
+            (
+                "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2,*/*;q=0.1",
+                OPENMETRICS_TYPE,
+            ),
+            ("text/plain;version=0.0.4;q=0.5,application/openmetrics-text;q=0.4", TEXT_TYPE),
+            ("*/*", TEXT_TYPE),
+            ("unknown", TEXT_TYPE),
+        ] {
+            let request = Request::get("/metrics").header(ACCEPT, accept).body(Body::empty()).unwrap();
+            let answer = probes.clone().oneshot(request).await.unwrap();
+            assert_eq!(answer.headers()[CONTENT_TYPE], content_type, "{accept}");
+        }
     }
 
     #[test]

@@ -105,8 +105,8 @@ pub(super) async fn create(State(http): State<Arc<AppState>>, request: Request) 
     tag = "pages",
     params(
         SlugParameter,
-        ("offset" = Option<u32>, Query, description = "Asks for a part of the content: the characters (Unicode scalar values) to skip, which is `next_offset` of the part before."),
-        ("max_chars" = Option<u32>, Query, description = "Asks for a part of the content: the most characters to return.", minimum = 1),
+        ("offset" = Option<usize>, Query, description = "Asks for a part of the content: the characters (Unicode scalar values) to skip, which is `next_offset` of the part before."),
+        ("max_chars" = Option<usize>, Query, description = "Asks for a part of the content: the most characters to return.", minimum = 1),
         ("If-None-Match" = Option<String>, Header, description = "Entity tags that the client holds; 304 if the page still has one of them."),
     ),
     responses(

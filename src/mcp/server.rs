@@ -15,6 +15,7 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::json;
 
 use super::tool_calls::{Mcp, tool_error};
 use super::tools::{INSTRUCTIONS, ToolName};
@@ -159,7 +160,9 @@ impl ServerHandler for McpServer {
         context: Context,
     ) -> Result<ReadResourceResponse, ErrorData> {
         if request.uri != skill::URI {
-            return Err(ErrorData::resource_not_found(format!("The one resource is `{}`.", skill::URI), None));
+            let advice = format!("The one resource is `{}`.", skill::URI);
+            // The guard lets no key through.
+            return Err(ErrorData::resource_not_found(advice, Some(json!({"uri": request.uri}))));
         }
         let text = ResourceContents::text(&self.0.mcp.skill, skill::URI).with_mime_type(MARKDOWN);
         let mut read = ReadResourceResult::new(vec![text]);
