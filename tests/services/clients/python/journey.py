@@ -34,8 +34,11 @@ class Refused(Exception):
 async def call(client, tool, **arguments):
     """Calls a tool and returns its answer. Raises `Refused` if it failed."""
     result = await client.call_tool(tool, arguments)
-    block, *links = result.content
-    assert all(link.type == "resource_link" for link in links), links
+    block, *others = result.content
+    texts = [other.text for other in others if other.type != "resource_link"]
+    # The user gets a link to the editor, with the key.
+    is_create = tool == "create_page" and not result.is_error
+    assert len(texts) == is_create and all("/edit#hbk_" in text for text in texts), texts
     answer = json.loads(block.text)
     if result.is_error:
         assert result.structured_content is None, "a failure must have no structured content, since it does not match the output schema"
