@@ -26,7 +26,7 @@ use super::settings::ScyllaConsistency;
 /// The two lists of columns that reads at a quorum select, and nothing else: Cassandra repairs only selected columns, and other lists
 /// would leave rows that no write has made.
 const HEAD: &str = "revision, write_ids, head";
-const WHOLE: &str = "token(slug) AS token, slug, revision, write_ids, head, text";
+const WHOLE: &str = "token(slug) AS \"token\", slug, revision, write_ids, head, text";
 
 #[derive(Debug, Error)]
 pub(super) enum RowError {
