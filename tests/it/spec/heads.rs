@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use handbill_pages::ports::page_store::{Expected, PageStore};
-use handbill_pages::values::record::Record;
+use handbill_pages::values::markdown::RENDERER_VERSION;
+use handbill_pages::values::record::{Lookup, Record};
+use handbill_pages::values::timestamp::UnixMillis;
 use serde_json::json;
 
 use super::read::{assert_each_change_shows_at_both, written_by_an_older_renderer};
@@ -11,6 +13,7 @@ use crate::in_process::exchange::Request;
 use crate::in_process::heads_first::{HeadsFirst, Reads, replica};
 use crate::in_process::stores::{Fault, Operation};
 use crate::spec::conditional::kept_fields;
+use crate::support::pages::{replace, with_head};
 
 const ONE_HEAD: Reads = Reads { heads: 1, lookups: 0 };
 const HEAD_AND_PAGE: Reads = Reads { heads: 1, lookups: 1 };
@@ -89,6 +92,26 @@ async fn a_page_of_an_older_renderer_is_rendered_before_its_304() {
     let short = app.send(Request::get(format!("/{slug}")).header("if-none-match", "*")).await;
     assert!(!short.expect_status(304).headers.contains_key("x-robots-tag"), "the old renderer's links count no more");
     assert_eq!(store.take_reads(), HEAD_AND_PAGE);
+}
+
+#[tokio::test]
+async fn a_page_of_an_older_renderer_that_was_shown_again_is_edited_from_its_latest_head() {
+    let store = HeadsFirst::new();
+    let app = replica(&store);
+    let page = app.published().await;
+    let Lookup::Active(current) = app.stored(&page.slug).await else { panic!("it is there") };
+    let old = with_head(&current, |mut head| {
+        head.state.renderer_version = RENDERER_VERSION - 1;
+        head
+    });
+    replace(&*store, &current.head, Record::Active(old.clone())).await;
+    app.read(&page.slug).await.expect_status(200);
+    // An operator's replica, whose clock is an hour ahead.
+    let shown = with_head(&old, |head| head.changed(UnixMillis::new(old.head.changed_at.get() + 3_600_000)));
+    replace(&*store, &old.head, Record::Active(shown.clone())).await;
+    app.update(&page, json!({"title": "Another"})).await.expect_status(200);
+    let Lookup::Active(stored) = app.stored(&page.slug).await else { panic!("it is there") };
+    assert!(stored.head.changed_at > shown.head.changed_at, "{stored:?}");
 }
 
 #[tokio::test]

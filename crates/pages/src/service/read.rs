@@ -108,8 +108,9 @@ impl PageService {
         if is_current(&page.head) {
             return Ok(page);
         }
-        if let Some(cached) = self.parts.pages.get(&page.head.slug, page.head.state()).and_then(|cached| cached.page())
-        {
+        let cached = self.parts.pages.get(&page.head.slug, page.head.state()).and_then(|cached| cached.page());
+        // Of a page that was hidden and shown meanwhile the cache has an earlier head.
+        if let Some(cached) = cached.filter(|cached| cached.page.head.changed_at == page.head.changed_at) {
             return Ok(cached.page);
         }
         let content = &page.text.content;
