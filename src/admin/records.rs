@@ -160,7 +160,7 @@ fn facts(slug: &Slug, found: &Result<Lookup, UnreadablePage>) -> Value {
         }
     };
     let Some(record) = record else { return json!({"slug": slug, "state": "absent"}) };
-    let mut facts = record.head().to_value();
+    let mut facts = json!(record.head());
     if let (Some(page), Some(facts)) = (record.page(), facts.as_object_mut()) {
         facts.remove("key_sha256");
         facts.extend([Field::Hosts, Field::ContentBytes, Field::Fingerprint].map(|field| field.of(&record, page)));

@@ -2,9 +2,8 @@
 //!
 //! # One row a page
 //!
-//! A page, or its tombstone, is one row. A change is one conditional write (a lightweight transaction) of every column but the
-//! text, and of the text if it changes. Its condition is that `revision` and `write_ids` are as read. So each change is done
-//! completely or not at all, and no change is lost.
+//! A page, or its tombstone, is one row. A change is one conditional write (a lightweight transaction) of every column, if
+//! `revision` and `write_ids` are still as read. So each change is done completely or not at all, and no change is lost.
 //!
 //! # Why a plain read shows every acknowledged write
 //!
@@ -19,8 +18,8 @@
 //! # Why two lists of columns
 //!
 //! Cassandra repairs only selected columns. A repair by `row::HEAD` can leave a copy with the head of one write and the text of an
-//! earlier one. The text begins with the revision that made it, so a reader notices, and reads the row serially, which makes it
-//! whole. ScyllaDB repairs whole rows.
+//! earlier one. Both begin with the revision of their write, so a reader notices, and reads the row serially, which makes it whole.
+//! ScyllaDB repairs whole rows. The lists never change: a new field of a page is a member of the head's JSON.
 //!
 //! # When deleted text leaves the disks
 //!

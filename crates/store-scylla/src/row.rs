@@ -109,12 +109,8 @@ impl WholeRow {
         let Self { token: _, slug: _, revision, write_ids, head, text } = self;
         let Some(head) = (HeadRow { revision, write_ids, head }).head(slug)? else { return Ok(None) };
         let (_, packed) = text.ok_or(RowError::Column("text"))?;
-        let page = |head: PageHead| Ok::<_, RowError>(Arc::new(Page { head, text: packed_text::unpack(&packed)? }));
-        Ok(Some(match head.into() {
-            Record::Active(head) => Record::Active(page(head)?),
-            Record::Hidden(head, takedown) => Record::Hidden(page(head)?, takedown),
-            Record::Deleted(tombstone) => Record::Deleted(tombstone),
-        }))
+        let page = |head| Ok::<_, RowError>(Arc::new(Page { head, text: packed_text::unpack(&packed)? }));
+        Record::from(head).try_map(page).map(Some)
     }
 }
 

@@ -5,7 +5,7 @@
 use std::sync::{Arc, LazyLock};
 
 use handbill_pages::ports::page_store::Cause;
-use handbill_pages::values::head::{Head, PageHead};
+use handbill_pages::values::head::Head;
 use handbill_pages::values::packed_text::{PackedTextError, encode, pack, unpack};
 use handbill_pages::values::page::Page;
 use handbill_pages::values::record::Record;
@@ -58,14 +58,9 @@ pub(super) fn record(row: &rusqlite::Row<'_>) -> Result<Record, Cause> {
     if checksum(checked) != column("checksum").as_i64()? {
         return Err("the row does not match its checksum".into());
     }
-    let page = |head: PageHead| {
+    Record::from(Head::from_json(column("head").as_bytes()?)?).try_map(|head| {
         let text = unpack(column("text").as_blob()?)?;
-        Ok::<_, Cause>(Arc::new(Page { head, text }))
-    };
-    Ok(match Head::from_json(column("head").as_bytes()?)?.into() {
-        Record::Active(head) => Record::Active(page(head)?),
-        Record::Hidden(head, takedown) => Record::Hidden(page(head)?, takedown),
-        Record::Deleted(tombstone) => Record::Deleted(tombstone),
+        Ok(Arc::new(Page { head, text }))
     })
 }
 

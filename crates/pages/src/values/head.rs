@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use super::details::{Details, DetailsPatch, FieldError};
+use super::details::{Details, DetailsPatch};
 use super::edit_key::EditKeyHash;
 use super::origin::Origin;
 use super::slug::Slug;
@@ -63,7 +63,7 @@ pub struct PageState {
 }
 
 /// `S` is what is known of the state: [`State`] of any slug, [`Live`] of a page, or the takedown of a [`Tombstone`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head<S = State> {
     pub slug: Slug,
     pub version: PageVersion,
@@ -72,11 +72,14 @@ pub struct Head<S = State> {
     pub updated_at: UnixMillis,
     /// The last write, hiding and showing too. It orders the states of one version.
     pub changed_at: UnixMillis,
+    #[serde(flatten)]
     pub state: S,
+    #[serde(flatten)]
     pub unknown: UnknownMembers,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "StateMembers", into = "StateMembers")]
 pub enum State {
     Active(Live),
     /// To everybody but operators the page is deleted.
@@ -138,16 +141,12 @@ impl Head {
         }
     }
 
-    pub fn to_json(self) -> String {
-        serde_json::to_string(&HeadObject::from(self)).expect("texts and numbers are JSON")
-    }
-
-    pub fn to_value(self) -> Value {
-        serde_json::to_value(HeadObject::from(self)).expect("texts and numbers are JSON")
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("texts and numbers are JSON")
     }
 
     pub fn from_json(json: &[u8]) -> Result<Self, HeadError> {
-        Self::try_from(serde_json::from_slice::<HeadObject>(json)?)
+        Ok(serde_json::from_slice(json)?)
     }
 }
 
@@ -206,38 +205,25 @@ impl Tombstone {
 }
 
 #[derive(Debug, Error)]
-pub enum HeadError {
-    #[error("the head is not one of this Handbill: {0}")]
-    Json(#[from] serde_json::Error),
-    #[error("the head of a page that is not deleted has no {0}")]
-    Missing(&'static str),
-    #[error("the field {} of the head is not valid: {}", .0.field, .0.advice)]
-    Field(FieldError),
-}
+#[error("the head is not one of this Handbill: {0}")]
+pub struct HeadError(#[from] serde_json::Error);
 
-/// A head as an object of JSON. `sqlite3` and `cqlsh` users read it too.
+/// The members of a head's object that depend on its state.
 #[derive(Serialize, Deserialize)]
-pub(super) struct HeadObject {
-    slug: Slug,
-    version: PageVersion,
-    created_at: UnixMillis,
-    updated_at: UnixMillis,
-    changed_at: UnixMillis,
+struct StateMembers {
     state: StateName,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     key_sha256: Option<EditKeyHash>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     details: Option<Details>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     links: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     renderer_version: Option<u16>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     shown_by: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     takedown: Option<Takedown>,
-    #[serde(flatten)]
-    unknown: UnknownMembers,
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -248,9 +234,8 @@ enum StateName {
     Deleted,
 }
 
-impl From<Head> for HeadObject {
-    fn from(head: Head) -> Self {
-        let Head { slug, version, created_at, updated_at, changed_at, state, unknown } = head;
+impl From<State> for StateMembers {
+    fn from(state: State) -> Self {
         let (state, live, takedown) = match state {
             State::Active(live) => (StateName::Active, Some(live), None),
             State::Hidden(live, takedown) => (StateName::Hidden, Some(live), Some(takedown)),
@@ -262,59 +247,34 @@ impl From<Head> for HeadObject {
             }
             None => (None, None, None, None, None),
         };
-        Self {
-            slug,
-            version,
-            created_at,
-            updated_at,
-            changed_at,
-            state,
-            key_sha256,
-            details,
-            links,
-            renderer_version,
-            shown_by,
-            takedown,
-            unknown,
-        }
+        Self { state, key_sha256, details, links, renderer_version, shown_by, takedown }
     }
 }
 
-impl TryFrom<HeadObject> for Head {
-    type Error = HeadError;
+impl TryFrom<StateMembers> for State {
+    type Error = String;
 
-    fn try_from(object: HeadObject) -> Result<Self, HeadError> {
-        let HeadObject {
-            slug,
-            version,
-            created_at,
-            updated_at,
-            changed_at,
-            state,
-            key_sha256,
-            details,
-            links,
-            renderer_version,
-            shown_by,
-            takedown,
-            unknown,
-        } = object;
+    fn try_from(members: StateMembers) -> Result<Self, String> {
+        let StateMembers { state, key_sha256, details, links, renderer_version, shown_by, takedown } = members;
         let live = || {
-            Ok::<_, HeadError>(Live {
-                key_hash: key_sha256.ok_or(HeadError::Missing("key_sha256"))?,
-                details: details.ok_or(HeadError::Missing("details"))?,
+            Ok::<_, String>(Live {
+                key_hash: key_sha256.ok_or_else(|| missing("key_sha256"))?,
+                details: details.ok_or_else(|| missing("details"))?,
                 links: links.unwrap_or_default(),
                 renderer_version: renderer_version.unwrap_or_default(),
                 shown_by,
             })
         };
-        let state = match state {
-            StateName::Active => State::Active(live()?),
-            StateName::Hidden => State::Hidden(live()?, takedown.ok_or(HeadError::Missing("takedown"))?),
-            StateName::Deleted => State::Deleted(takedown),
-        };
-        Ok(Self { slug, version, created_at, updated_at, changed_at, state, unknown })
+        Ok(match state {
+            StateName::Active => Self::Active(live()?),
+            StateName::Hidden => Self::Hidden(live()?, takedown.ok_or_else(|| missing("takedown"))?),
+            StateName::Deleted => Self::Deleted(takedown),
+        })
     }
+}
+
+fn missing(member: &str) -> String {
+    format!("a page in this state has no {member}")
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What is stored under a slug.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::head::{Head, PageHead, State, Tombstone};
@@ -31,12 +32,17 @@ pub enum Lookup<T = Arc<Page>> {
 }
 
 impl<T> Record<T> {
-    pub fn map<U>(self, map: impl FnOnce(T) -> U) -> Record<U> {
-        match self {
-            Self::Active(page) => Record::Active(map(page)),
-            Self::Hidden(page, takedown) => Record::Hidden(map(page), takedown),
+    pub fn try_map<U, E>(self, map: impl FnOnce(T) -> Result<U, E>) -> Result<Record<U>, E> {
+        Ok(match self {
+            Self::Active(page) => Record::Active(map(page)?),
+            Self::Hidden(page, takedown) => Record::Hidden(map(page)?, takedown),
             Self::Deleted(tombstone) => Record::Deleted(tombstone),
-        }
+        })
+    }
+
+    pub fn map<U>(self, map: impl FnOnce(T) -> U) -> Record<U> {
+        let Ok(record) = self.try_map(|page| Ok::<_, Infallible>(map(page)));
+        record
     }
 
     pub fn as_ref(&self) -> Record<&T> {
@@ -165,21 +171,13 @@ impl Lookup {
 
     /// The record that repeats `act` of the journal on a restored store; `None` if what is found stays.
     pub fn after(&self, act: &Act) -> Option<Record> {
-        let next = act.on(self.head().as_ref())?;
-        Some(match (next.into(), self) {
-            (Record::Active(head), Self::Active(page) | Self::Hidden(page, _)) => Record::Active(with_text(head, page)),
-            (Record::Hidden(head, takedown), Self::Active(page) | Self::Hidden(page, _)) => {
-                Record::Hidden(with_text(head, page), takedown)
-            }
-            (Record::Deleted(tombstone), _) => Record::Deleted(tombstone),
-            // An act shows and hides only a page that is there.
-            (Record::Active(_) | Record::Hidden(..), Self::Deleted(_) | Self::Absent) => return None,
-        })
+        let found = self.clone().record();
+        let next = act.on(found.as_ref().map(Record::head).as_ref())?;
+        let text = found.as_ref().and_then(Record::page).map(|page| &page.text);
+        // An act shows and hides only a page that is there.
+        let with_text = |head| text.map(|text| Arc::new(Page { head, text: text.clone() })).ok_or(());
+        Record::from(next).try_map(with_text).ok()
     }
-}
-
-fn with_text(head: PageHead, page: &Page) -> Arc<Page> {
-    Arc::new(Page { head, text: page.text.clone() })
 }
 
 impl<T> From<Record<T>> for Lookup<T> {

@@ -7,8 +7,8 @@
 //! {"sum":"…","trailer":{"records":2,"unreadable":0,"sha256":"…"}}
 //! ```
 //!
-//! A [head](super::head) is the object that stores keep. `sum` begins the SHA-256 of the rest of the line, between the comma and the line break. The trailer's `sha256` covers all
-//! bytes before its line.
+//! A [head](super::head) is the object that stores keep. `sum` begins the SHA-256 of the rest of the line, between the comma and the
+//! line break. The trailer's `sha256` covers all bytes before its line.
 //!
 //! An archive has the hash of an edit key, never the key, and no HTML: an import renders the content itself.
 
@@ -21,7 +21,8 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use super::content::{Content, ContentError};
-use super::head::{Head, HeadError, HeadObject, PageHead, State};
+use super::details::FieldError;
+use super::head::{Head, PageHead, State};
 use super::hex;
 use super::page::Page;
 use super::record::{Headed, Record};
@@ -79,8 +80,8 @@ pub enum ArchiveError {
 pub enum EntryError {
     #[error("{0}")]
     Json(#[from] serde_json::Error),
-    #[error(transparent)]
-    Head(#[from] HeadError),
+    #[error("the field {} is not valid: {}", .0.field, .0.advice)]
+    Field(FieldError),
     #[error(transparent)]
     Content(#[from] ContentError),
     #[error("the page has no content")]
@@ -147,7 +148,7 @@ struct Header {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RecordLine {
-    head: HeadObject,
+    head: Head,
     /// `None` for a tombstone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     content: Option<Content>,
@@ -192,27 +193,17 @@ fn sum(covered: &[u8]) -> String {
     hex::encode(&Sha256::digest(covered)[..SUM_DIGITS / 2])
 }
 
-impl From<&Record<ArchivedPage>> for LineBody {
-    fn from(record: &Record<ArchivedPage>) -> Self {
-        let content = record.page().map(|page| page.content.clone());
-        Self::Record(Box::new(RecordLine { head: record.head().into(), content }))
-    }
-}
-
 impl RecordLine {
     fn into_record(self) -> Result<Record<ArchivedPage>, EntryError> {
         let Self { head, content } = self;
-        let page = |head: PageHead| {
-            head.state.details.check().map_err(HeadError::Field)?;
-            let content = content.as_ref().ok_or(EntryError::NoContent)?;
+        if head.live().is_none() && content.is_some() {
+            return Err(EntryError::DeletedContent);
+        }
+        Record::from(head).try_map(|head: PageHead| {
+            head.state.details.check().map_err(EntryError::Field)?;
+            let content = content.ok_or(EntryError::NoContent)?;
             // What a store has may be longer than is allowed today.
-            Ok::<_, EntryError>(ArchivedPage { head, content: Content::parse(content.as_str())? })
-        };
-        Ok(match Record::from(Head::try_from(head)?) {
-            Record::Active(head) => Record::Active(page(head)?),
-            Record::Hidden(head, takedown) => Record::Hidden(page(head)?, takedown),
-            Record::Deleted(_) if content.is_some() => return Err(EntryError::DeletedContent),
-            Record::Deleted(tombstone) => Record::Deleted(tombstone),
+            Ok(ArchivedPage { head, content: Content::parse(content.as_str())? })
         })
     }
 }
@@ -258,7 +249,8 @@ fn hex_digest(digest: Sha256) -> String {
 }
 
 pub fn record_line(record: &Record<ArchivedPage>) -> String {
-    encode(&LineBody::from(record))
+    let content = record.page().map(|page| page.content.clone());
+    encode(&LineBody::Record(Box::new(RecordLine { head: record.head(), content })))
 }
 
 #[cfg(test)]
