@@ -1,12 +1,17 @@
 //! Exports and imports over the operators' API (contract, decision 18).
 
-use handbill_pages::values::archive::Encoder;
+use handbill_pages::values::archive::{ArchivedPage, Encoder, record_line};
+use handbill_pages::values::content::Content;
+use handbill_pages::values::head::PageHead;
+use handbill_pages::values::record::{Lookup, Record};
+use handbill_pages::values::takedown::{Takedown, TakedownReason};
 use handbill_pages::values::timestamp::UnixMillis;
 use serde_json::{Value, json};
 
 use super::Operated;
 use crate::in_process::app::Published;
-use crate::support::pages::CREATED;
+use crate::in_process::stores::{Fault, Operation};
+use crate::support::pages::{CREATED, replace, with_head};
 
 impl Operated {
     async fn records(&self, wanted: Value) -> Vec<String> {
@@ -22,17 +27,21 @@ impl Operated {
     }
 
     async fn archive(&self) -> String {
-        let (mut encoder, mut archive) = Encoder::begin(UnixMillis::new(CREATED), "test".to_owned());
-        for line in self.records(all()).await {
-            encoder.line(&line);
-            archive.push_str(&line);
-        }
-        archive + &encoder.end()
+        archive_of(&self.records(all()).await)
     }
 
     async fn import(&self, archive: &str) -> Value {
         self.ask("POST", "/import", archive).await.expect(200).json()
     }
+}
+
+fn archive_of(lines: &[String]) -> String {
+    let (mut encoder, mut archive) = Encoder::begin(UnixMillis::new(CREATED), "test".to_owned());
+    for line in lines {
+        encoder.line(line);
+        archive.push_str(line);
+    }
+    archive + &encoder.end()
 }
 
 fn all() -> Value {
@@ -160,4 +169,92 @@ async fn an_export_has_what_changed_is_hidden_or_some_fields() {
     assert_eq!(operated.records(with("since", json!(now))).await.len(), 1);
     assert_eq!(operated.records(all()).await.len(), 4);
     operated.ask("POST", "/records", with("after", json!("no cursor"))).await.expect(400);
+}
+
+/// Another state of `page` with its version, written later: another text, and hidden or not.
+fn later_state(page: Lookup, hiding: Option<Takedown>) -> Record<ArchivedPage> {
+    let (Lookup::Active(page) | Lookup::Hidden(page, _)) = page else { panic!("it is there") };
+    let at = UnixMillis::new(page.head.changed_at.get() + 60_000);
+    let head = PageHead { updated_at: at, changed_at: at, ..page.head.clone() };
+    let archived = ArchivedPage { head, content: Content::parse("imported").unwrap() };
+    match hiding {
+        Some(takedown) => Record::Hidden(archived, takedown),
+        None => Record::Active(archived),
+    }
+}
+
+fn described(found: Lookup) -> String {
+    let record = found.record().expect("no slug becomes free again");
+    let by = if let Record::Hidden(_, takedown) = &record { format!(" by {}", takedown.by) } else { String::new() };
+    let page = record.page().map(|page| (page.head.state.details.title().unwrap(), page.text.content.as_str()));
+    let page = page.map(|(title, text)| format!(" {title}: {text}")).unwrap_or_default();
+    format!("{}{by}{page}", record.name())
+}
+
+#[tokio::test]
+async fn an_import_of_the_same_version_beside_a_change_is_not_overwritten_and_stays_hidden() {
+    for (change, is_hidden, answer, found) in [
+        ("edit", false, "200", "active New: imported"),
+        ("edit", true, "410", "hidden by elsewhere Old: imported"),
+        ("delete", false, "204", "deleted"),
+        ("delete", true, "410", "hidden by elsewhere Old: imported"),
+        ("hide", false, "hidden", "hidden by desk Old: imported"),
+        ("hide", true, "already_hidden", "hidden by elsewhere Old: imported"),
+        ("show", true, "shown", "active Old: imported"),
+    ] {
+        let operated = Operated::start();
+        let page = operated.app.publish("Old", "first").await;
+        let hide =
+            async || operated.results("/hide", json!({"pages": [page.slug], "reason": "spam", "by": "desk"})).await;
+        if change == "show" {
+            hide().await;
+        }
+        let hiding = is_hidden.then(|| Takedown::new(TakedownReason::Spam, "elsewhere").unwrap());
+        let archive = archive_of(&[record_line(&later_state(operated.app.stored(&page.slug).await, hiding))]);
+        let (beside, slug) = (operated.clone(), page.slug.clone());
+        let import = async move {
+            assert_eq!(beside.import(&archive).await["pages"], 1);
+            beside.app.read(&slug).await.expect_status(if is_hidden { 410 } else { 200 });
+        };
+        operated.app.store.next(Operation::Swap, Fault::Meanwhile(Box::pin(import)));
+        let answered = match change {
+            "edit" => operated.app.update(&page, json!({"title": "New"})).await.status.to_string(),
+            "delete" => operated.app.delete(&page).await.status.to_string(),
+            "hide" => hide().await[0]["outcome"].as_str().unwrap().to_owned(),
+            _ => {
+                let shown = operated.results("/show", json!({"pages": [page.slug], "by": "desk"})).await;
+                shown[0]["outcome"].as_str().unwrap().to_owned()
+            }
+        };
+        let stored = described(operated.app.stored(&page.slug).await);
+        assert_eq!((answered.as_str(), stored.as_str()), (answer, found), "{change}, {is_hidden}");
+    }
+}
+
+#[tokio::test]
+async fn members_that_are_not_known_survive_writes_an_export_and_an_import() {
+    let (from, to) = (Operated::start(), Operated::start());
+    let page = from.app.publish("A title", "A text.").await;
+    let Lookup::Active(stored) = from.app.stored(&page.slug).await else { panic!("it is there") };
+    let later = with_head(&stored, |mut head| {
+        head.unknown.insert("pinned".to_owned(), json!({"until": 1}));
+        head.state.details.unknown.insert("series".to_owned(), json!(["a", null]));
+        head
+    });
+    replace(&*from.app.store, &stored.head, Record::Active(later)).await;
+    for (operated, title) in [(&from, "Here"), (&to, "There")] {
+        if title == "There" {
+            to.import(&from.archive().await).await;
+        }
+        operated.app.update(&page, json!({"title": title})).await.expect_status(200);
+        operated.app.update(&page, json!({"content": "Another text."})).await.expect_status(200);
+        operated.results("/hide", json!({"pages": [page.slug], "reason": "spam", "by": "desk"})).await;
+        operated.results("/show", json!({"pages": [page.slug], "by": "desk"})).await;
+        let head = operated.inspect(&page.slug).await;
+        assert_eq!(head["details"], json!({"title": title, "series": ["a", null]}));
+        assert_eq!(head["pinned"], json!({"until": 1}));
+    }
+    to.app.delete(&page).await.expect_status(204);
+    let Lookup::Deleted(tombstone) = to.app.stored(&page.slug).await else { panic!("it is deleted") };
+    assert!(tombstone.unknown.is_empty(), "nothing of a deleted page stays");
 }

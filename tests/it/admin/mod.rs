@@ -28,6 +28,7 @@ use tower::ServiceExt;
 
 use crate::in_process::app::{Setup, TestApp};
 
+#[derive(Clone)]
 struct Operated {
     app: TestApp,
     routes: Router,
