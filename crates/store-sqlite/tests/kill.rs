@@ -10,8 +10,9 @@ use std::sync::Arc;
 use handbill_pages::ports::page_store::{Expected, PageStore, PutResult};
 use handbill_pages::ports::random::Random;
 use handbill_pages::values::content::Content;
+use handbill_pages::values::details::{Details, DetailsPatch};
 use handbill_pages::values::edit_key::EditKey;
-use handbill_pages::values::head::{PageHead, PageVersion};
+use handbill_pages::values::head::PageHead;
 use handbill_pages::values::markdown::render;
 use handbill_pages::values::page::Page;
 use handbill_pages::values::record::{Lookup, Record};
@@ -66,7 +67,7 @@ async fn write_pages(store: Arc<SqliteStore>) {
         let title = Title::parse("A test page").unwrap();
         let head = PageHead::first(
             Slug::derive(&title, SlugSuffix::random(random)),
-            title,
+            Details::with_title(title),
             EditKey::random(random).hash(),
             UnixMillis::new(1_795_235_400_123),
         );
@@ -78,19 +79,19 @@ async fn write_pages(store: Arc<SqliteStore>) {
             PutResult::Done
         );
         say(&page, "active 1");
-        let head = page.head.clone().updated(HeadChanges::default(), UnixMillis::new(0));
+        let head = page.head.clone().updated(&DetailsPatch::default(), UnixMillis::new(0));
         let next = Arc::new(Page { head, text: page.text.clone() });
-        let swapped = store.put(Expected::Version(page.head.version), Record::Active(Arc::clone(&next)), None).await;
+        let swapped = store.put(Expected::page(&page.head), Record::Active(Arc::clone(&next)), None).await;
         assert_eq!(swapped.unwrap(), PutResult::Done);
         say(&page, "active 2");
         let tombstone = Record::Deleted(next.head.tombstone(UnixMillis::new(0)));
         if random(2) == 0 {
-            let deleted = store.put(Expected::Version(next.head.version), tombstone, None).await.unwrap();
+            let deleted = store.put(Expected::page(&next.head), tombstone, None).await.unwrap();
             assert_eq!(deleted, PutResult::Done);
             say(&page, "deleted");
         } else {
             // It is refused, so it must never be done.
-            let refused = store.put(Expected::Version(PageVersion::new(9)), tombstone, None).await.unwrap();
+            let refused = store.put(Expected::page(&page.head), tombstone, None).await.unwrap();
             assert_eq!(refused, PutResult::Refused);
             say(&page, "kept");
         }
@@ -142,7 +143,7 @@ fn check(data: &Path, acknowledged: &HashMap<Slug, String>) {
                 "deleted" => matches!(found, Lookup::Deleted(_)) && journal.contains(slug.as_str()),
                 _ => version == 2 && !journal.contains(slug.as_str()),
             };
-            assert!(is_there, "{slug}: {state} was acknowledged, {} is stored", found.name());
+            assert!(is_there, "{slug}: {state} was acknowledged, and this is stored: {found:?}");
         }
     });
     drop(store);
