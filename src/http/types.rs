@@ -11,7 +11,7 @@ use crate::http::error::{ApiError, Code};
 use crate::http::request::fields::{Fields, FromFields};
 use handbill_pages::service::{Body, Created, PageFields, oauth};
 use handbill_pages::values::content::MAX_BYTES;
-use handbill_pages::values::details::{DetailsInput, Patch};
+use handbill_pages::values::details::{Details, DetailsInput, Patch};
 use handbill_pages::values::edit_key::{EditKey, NotANewKey};
 use handbill_pages::values::origin::Origin;
 use handbill_pages::values::page::Page;
@@ -266,6 +266,7 @@ impl Part {
 impl PageBody {
     pub fn of(page: &Page, base_url: &Origin, included: Included) -> Self {
         let Page { head, text } = page;
+        let Details { title, unknown: _ } = &head.state.details;
         let mut content = text.content.as_str();
         let (mut total_chars, mut next_offset) = (None, None);
         if let Some(part) = included.part {
@@ -277,7 +278,7 @@ impl PageBody {
         Self {
             slug: head.slug.to_string(),
             url: page_url(&head.slug, base_url),
-            title: head.state.details.title().map(str::to_owned),
+            title: title.as_ref().map(|title| title.as_str().to_owned()),
             content: included.content.then(|| content.to_owned()),
             content_html: included.html.then(|| text.html.as_str().to_owned()),
             created_at: head.created_at.to_string(),

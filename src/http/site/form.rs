@@ -28,6 +28,7 @@ use crate::http::state::AppState;
 use crate::http::types::{CreatedBody, page_url};
 use crate::telemetry::http::RoutePart;
 use handbill_pages::service::{BodyError, Created, Limited, PageFields, Preview, ServiceError};
+use handbill_pages::values::details::DetailsInput;
 use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::title::Title;
 
@@ -178,8 +179,10 @@ impl Post<'_> {
     }
 
     fn editor<'a>(&'a self, sent: &'a PageFields) -> EditorTemplate<'a> {
+        // A new field asks here whether the form has it.
+        let DetailsInput { title } = &sent.details;
         EditorTemplate {
-            title: sent.details.title.as_set().map_or("", String::as_str),
+            title: title.as_set().map_or("", String::as_str),
             content: sent.content.as_set().map_or("", |content| content),
             is_answer: true,
             ..EditorTemplate::new(Layout::of(self.http))

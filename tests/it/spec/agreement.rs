@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use clap::{Command, Subcommand};
+use handbill::client::ClientCommand;
 use handbill::http::error::Code;
 use handbill::http::metadata;
 use serde_json::json;
@@ -21,6 +23,33 @@ fn paths_of_ours(text: &str) -> BTreeSet<String> {
     let paths = text.split(BASE_URL).skip(1).map(|rest| rest.split(ends_an_address).next().unwrap());
     let paths = paths.map(|path| path.trim_end_matches(['.', ':']));
     paths.map(|path| if path.is_empty() { "/".to_owned() } else { path.to_owned() }).collect()
+}
+
+#[tokio::test]
+async fn every_field_that_a_create_takes_is_in_answers_updates_the_editor_and_the_client() {
+    let schemas = &DOCUMENT.0["components"]["schemas"];
+    let app = TestApp::new();
+    let (new, edit) = (app.get("/").await, app.get("/a-page-22222222/edit").await);
+    let sheet = include_str!("../../../src/http/site/assets/sheet.js");
+    let changes = include_str!("../../../src/http/site/assets/edit.js");
+    let commands = ClientCommand::augment_subcommands(Command::new("handbill"));
+    let takes = |command: &str, field: &str| {
+        commands.find_subcommand(command).unwrap().get_arguments().any(|argument| argument.get_long() == Some(field))
+    };
+    for field in schemas["CreatePage"]["properties"].as_object().unwrap().keys().filter(|field| *field != "edit_key") {
+        for schema in ["UpdatePage", "Page"] {
+            assert!(schemas[schema]["properties"].get(field).is_some(), "{schema}: {field}");
+        }
+        assert!(new.text().contains(&format!(r#"name="{field}""#)), "the form: {field}");
+        assert!(edit.text().contains(&format!(r#"id="{field}""#)), "the page for editing: {field}");
+        assert!(sheet.contains(&format!("{field}: {field}.value")), "a draft: {field}");
+        assert!(sheet.contains(&format!("{field}.value = text.{field}")), "what the editor is filled with: {field}");
+        assert!(sheet.contains(&format!("fields.append('{field}'")), "what the editor sends: {field}");
+        assert!(changes.contains(&format!("'{field}'")), "what an edit sends: {field}");
+        // The client takes the text from a file.
+        let has_flags = takes("publish", field) && takes("update", field);
+        assert!(has_flags || field == "content", "the client: {field}");
+    }
 }
 
 #[tokio::test]
