@@ -83,10 +83,10 @@ pub(crate) fn command_line(process: Pid) -> Option<String> {
     Some(String::from_utf8_lossy(&line).into_owned())
 }
 
-/// The keyspace for all tests that need none of their own, made once in each run. Each test has its own slugs.
+/// The keyspace of all tests, made by `handbill migrate` once in each run. Each test has its own slugs.
 pub(crate) async fn keyspace(nodes: &Nodes) -> String {
     static MIGRATED: OnceCell<String> = OnceCell::const_new();
-    MIGRATED.get_or_init(|| migrated(nodes, "shared")).await.clone()
+    MIGRATED.get_or_init(|| migrated(nodes)).await.clone()
 }
 
 /// The datacentres of the three nodes, if each has its own (`DATACENTERS`, as `tests/servers/cassandra` takes it).
@@ -101,9 +101,8 @@ pub(crate) fn consistency() -> [String; 2] {
     ["--scylla-consistency".to_owned(), level.to_owned()]
 }
 
-/// A keyspace with `name` in its own, made by `handbill migrate`.
-pub(crate) async fn migrated(nodes: &Nodes, name: &str) -> String {
-    let name = format!("handbill_{name}_{}", process::id());
+async fn migrated(nodes: &Nodes) -> String {
+    let name = format!("handbill_{}", process::id());
     if !datacenters().is_empty() {
         let copies: Vec<_> = datacenters().iter().map(|center| format!(", '{center}': 1")).collect();
         let replication = format!("{{'class': 'NetworkTopologyStrategy'{}}}", copies.concat());

@@ -13,7 +13,7 @@ use tokio::process::Child;
 use super::calls::{publish, read};
 use super::clocks::Clocks;
 use super::nodes::Nodes;
-use crate::deployment::{Addresses, balance, consistency, datacenters, keyspace, migrated, redis};
+use crate::deployment::{Addresses, balance, consistency, datacenters, keyspace, redis};
 use crate::environment;
 use crate::linearizability::histories::transport::Network;
 use crate::process::client::get;
@@ -76,17 +76,6 @@ impl Service {
     pub(crate) async fn start(settings: Settings) -> Self {
         let nodes = Nodes::all().await;
         let keyspace = keyspace(nodes.shared()).await;
-        Self::start_over(nodes, keyspace, settings).await
-    }
-
-    /// Does the same over a keyspace of its own, with `name` in the keyspace's name.
-    pub(crate) async fn start_apart(name: &str, settings: Settings) -> Self {
-        let nodes = Nodes::all().await;
-        let keyspace = migrated(nodes.shared(), name).await;
-        Self::start_over(nodes, keyspace, settings).await
-    }
-
-    async fn start_over(nodes: Nodes, keyspace: String, settings: Settings) -> Self {
         let addresses = Addresses::draw();
         let redis = Redis::start(addresses.redis()).await;
         let balancer = addresses.balancer();
