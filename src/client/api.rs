@@ -4,15 +4,15 @@ use std::io::ErrorKind;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use serde_json::Value;
 use ureq::{Agent, SendBody, Timeout};
 
-use super::ClientError;
 use super::page::PageReference;
+use super::{ClientError, Result};
 use crate::outbound::agent;
-use crate::terminal::one_line;
+use crate::terminal::{in_words, one_line};
 use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::origin::Origin;
 
@@ -40,7 +40,7 @@ impl Api {
 
     /// Sends a create with a key. If the answer is lost, it is sent again: the server finds the page. Returns whether
     /// an answer was lost.
-    pub(super) fn create(&self, server: &Origin, body: &Value) -> Result<(Answer, bool), ClientError> {
+    pub(super) fn create(&self, server: &Origin, body: &Value) -> Result<(Answer, bool)> {
         let mut pauses = AGAIN_AFTER.iter();
         let mut was_lost = false;
         let answer = self.waiting(|| {
@@ -69,19 +69,32 @@ impl Api {
         page: &PageReference,
         headers: &HeaderMap,
         body: Option<&Value>,
-    ) -> Result<Answer, ClientError> {
+    ) -> Result<Answer> {
         let server = &page.server;
         let path = format!("/api/pages/{}", page.slug);
         let answer = self.waiting(|| self.send(method.clone(), server, &path, headers.clone(), body))?;
         if answer.status().is_success() { Ok(answer) } else { Err(explain(&answer, server)) }
     }
 
-    pub(super) fn read(&self, page: &PageReference) -> Result<Answer, ClientError> {
+    /// Changes a page if it is still as it was `read`. Returns the page.
+    pub(super) fn change(
+        &self,
+        page: &PageReference,
+        key: &EditKey,
+        read: Option<&Answer>,
+        fields: &Value,
+    ) -> Result<Value> {
+        let mut headers = authorized(key);
+        headers.extend(read.and_then(|read| read.headers().get(ETAG)).map(|tag| (IF_MATCH, tag.clone())));
+        fields_of(&self.call(&Method::PATCH, page, &headers, Some(fields))?, page)
+    }
+
+    pub(super) fn read(&self, page: &PageReference) -> Result<Answer> {
         self.call(&Method::GET, page, &HeaderMap::new(), None)
     }
 
     /// At a limit, waits as long as the server says and the user allows.
-    fn waiting(&self, mut send: impl FnMut() -> Result<Answer, ClientError>) -> Result<Answer, ClientError> {
+    fn waiting(&self, mut send: impl FnMut() -> Result<Answer>) -> Result<Answer> {
         let began = Instant::now();
         loop {
             let answer = send()?;
@@ -101,7 +114,7 @@ impl Api {
         path: &str,
         mut headers: HeaderMap,
         body: Option<&Value>,
-    ) -> Result<Answer, ClientError> {
+    ) -> Result<Answer> {
         let body = body.map(Value::to_string);
         if body.is_some() {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -133,9 +146,8 @@ fn failed(error: &ureq::Error, server: &Origin) -> ClientError {
         Error::Timeout(timeout) => !matches!(timeout, Timeout::Resolve | Timeout::Connect),
         error => matches!(error, Error::Protocol(_) | Error::BodyExceedsLimit(_) | Error::LargeResponseHeader(..)),
     };
-    let reason = error.to_string().to_lowercase();
-    let reason =
-        reason.split(" (os error").next().unwrap_or_default().trim_start_matches("io: ").trim_start_matches("rustls: ");
+    let reason = in_words(error).to_lowercase();
+    let reason = reason.trim_start_matches("io: ").trim_start_matches("rustls: ");
     if is_lost {
         return ClientError::Lost(format!(
             "{server} gave no whole answer ({reason}): check whether anything was changed"
@@ -144,6 +156,10 @@ fn failed(error: &ureq::Error, server: &Origin) -> ClientError {
     ClientError::Unavailable(format!(
         "can't reach {server} ({reason}). Is it running? Set another server with --server or HANDBILL_SERVER"
     ))
+}
+
+pub(super) fn fields_of(answer: &Answer, page: &PageReference) -> Result<Value> {
+    serde_json::from_str(answer.body()).map_err(|_| not_handbill(&page.server))
 }
 
 pub(super) fn retry_after(answer: &Answer) -> Option<u64> {
@@ -168,7 +184,9 @@ pub(super) fn explain(answer: &Answer, server: &Origin) -> ClientError {
     match answer.status().as_u16() {
         404 | 410 => ClientError::NoPage(message),
         401 => ClientError::Key(message),
-        412 => ClientError::Changed(message),
+        412 => ClientError::Changed(
+            "the page was changed meanwhile, and nothing was replaced. Run the command again".to_owned(),
+        ),
         429 => ClientError::Limited(format!("{message} With --wait 1h, the command waits for it.")),
         500.. => ClientError::Unavailable(message),
         _ => ClientError::Failed(message),

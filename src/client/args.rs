@@ -1,14 +1,21 @@
 //! The arguments of the client's commands.
 
+use std::fs;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use directories::ProjectDirs;
 
-use super::ClientError;
 use super::key_file::KeyFile;
+use super::{ClientError, Result};
 use handbill_pages::values::origin::{Origin, OriginError};
+
+const DEFAULT_SERVER: &str = "127.0.0.1:8080";
+
+/// Means standard input.
+pub(super) const STANDARD: &str = "-";
 
 /// In the order of a page's life.
 #[derive(Subcommand)]
@@ -22,8 +29,8 @@ pub enum ClientCommand {
     /// Print a page's Markdown
     Get(GetArgs),
     /// List your pages
-    List(ConnectionArgs),
-    /// Delete a page permanently
+    List(ListArgs),
+    /// Delete pages permanently
     Delete(DeleteArgs),
     /// Print, import or remove a page's edit key
     Key(KeyArgs),
@@ -33,9 +40,9 @@ pub enum ClientCommand {
 
 #[derive(Args, Clone)]
 pub struct ConnectionArgs {
-    /// Handbill server, e.g. pages.example; not needed with a full address
-    #[arg(long, env = "HANDBILL_SERVER", value_name = "ORIGIN", default_value = "http://127.0.0.1:8080", value_parser = server)]
-    pub(super) server: Origin,
+    /// Server, e.g. pages.example [default: the file handbill/server in your configuration, else 127.0.0.1:8080]
+    #[arg(long, env = "HANDBILL_SERVER", value_name = "ORIGIN", value_parser = server)]
+    server: Option<Origin>,
     /// Wait up to this long at the server's limits, e.g. 1h
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration)]
     pub(super) wait: Duration,
@@ -45,7 +52,25 @@ pub struct ConnectionArgs {
 }
 
 impl ConnectionArgs {
-    pub(super) fn keys(&self) -> Result<KeyFile, ClientError> {
+    pub(super) fn server(&self) -> Result<Origin> {
+        if let Some(server) = &self.server {
+            return Ok(server.clone());
+        }
+        let dirs = ProjectDirs::from("", "", "handbill");
+        let file = dirs.map(|dirs| dirs.config_dir().join("server")).unwrap_or_default();
+        let name = match fs::read_to_string(&file) {
+            Err(error) if error.kind() == ErrorKind::NotFound => DEFAULT_SERVER.to_owned(),
+            read => read.map_err(|error| ClientError::cannot(&format!("read {}", file.display()), &error))?,
+        };
+        server(name.trim()).map_err(|error| {
+            ClientError::Failed(format!(
+                "{} names no server: {error}. Write one line such as pages.example",
+                file.display()
+            ))
+        })
+    }
+
+    pub(super) fn keys(&self) -> Result<KeyFile> {
         let by_default = || ProjectDirs::from("", "", "handbill").map(|dirs| dirs.data_dir().to_owned());
         self.keys_dir.clone().or_else(by_default).map(KeyFile::in_directory).ok_or_else(|| {
             ClientError::Failed("there is no home directory for the key file: set HANDBILL_KEYS_DIR".to_owned())
@@ -64,8 +89,8 @@ fn server(text: &str) -> Result<Origin, OriginError> {
 
 #[derive(Args)]
 pub struct PublishArgs {
-    /// Markdown files, a page each; - or nothing reads standard input
-    #[arg(value_name = "FILE")]
+    /// Markdown files, a page each; - reads standard input
+    #[arg(value_name = "FILE", default_value = STANDARD)]
     pub(super) files: Vec<PathBuf>,
     /// Title of a single page [default: the first heading, else the file's name]
     #[arg(long)]
@@ -73,6 +98,12 @@ pub struct PublishArgs {
     /// Publish the same file a second time
     #[arg(long)]
     pub(super) again: bool,
+    /// Open the page in your browser
+    #[arg(long)]
+    pub(super) open: bool,
+    /// Print a JSON object for each page
+    #[arg(long)]
+    pub(super) json: bool,
     #[command(flatten)]
     pub(super) connection: ConnectionArgs,
 }
@@ -86,7 +117,19 @@ pub struct PageArgs {
 }
 
 #[derive(Args)]
+pub struct ListArgs {
+    /// Print a JSON object for each page
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) connection: ConnectionArgs,
+}
+
+#[derive(Args)]
 pub struct UpdateArgs {
+    /// Replace the text even if the page was changed elsewhere
+    #[arg(long)]
+    pub(super) force: bool,
     /// New title; an empty one removes it
     #[arg(long)]
     pub(super) title: Option<String>,
@@ -113,8 +156,11 @@ pub struct DeleteArgs {
     /// Delete without asking
     #[arg(long)]
     pub(super) yes: bool,
+    /// The pages' addresses or slugs, or the files they were published from
+    #[arg(required = true, value_name = "PAGE")]
+    pub(super) pages: Vec<String>,
     #[command(flatten)]
-    pub(super) target: PageArgs,
+    pub(super) connection: ConnectionArgs,
 }
 
 #[derive(Args)]
@@ -125,6 +171,9 @@ pub struct KeyArgs {
     /// Save keys from a key file, edit links, or addresses each followed by a key
     #[arg(long, value_name = "FILE", conflicts_with_all = ["page", "forget"])]
     pub(super) import: Option<PathBuf>,
+    /// Print the secret edit link, which opens the page in any browser
+    #[arg(long, conflicts_with_all = ["import", "forget"])]
+    pub(super) link: bool,
     /// Remove the key from this machine; the page stays
     #[arg(long)]
     pub(super) forget: bool,

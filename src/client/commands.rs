@@ -1,89 +1,102 @@
 //! The commands, from arguments to output.
 
 use std::fs;
-use std::io::{self, ErrorKind, IsTerminal, Read, Write};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::io::{self, IsTerminal, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use http::Method;
-use http::header::{ETAG, IF_MATCH};
 use serde_json::{Map, Value, json};
-use tempfile::Builder;
+use tempfile::{Builder, NamedTempFile};
 
-use super::api::{Api, authorized, explain, not_handbill};
-use super::args::{ClientCommand, ConnectionArgs, DeleteArgs, GetArgs, KeyArgs, PageArgs, PublishArgs, UpdateArgs};
+use super::api::{Api, authorized, explain, fields_of};
+use super::args::{ClientCommand, DeleteArgs, GetArgs, KeyArgs, ListArgs, PageArgs, PublishArgs, STANDARD, UpdateArgs};
 use super::key_file::{self, KeyFile, SavedKey};
 use super::page::{PageReference, published_from};
 use super::publish::{Draft, publish};
-use super::{ClientError, hint, mcp, print_line, print_text};
-use crate::terminal::one_line;
+use super::{ClientError, Result, mcp, print_line, print_text};
+use crate::terminal::{hint, one_line};
 use handbill_pages::values::content::MAX_BYTES;
 use handbill_pages::values::counted::counted;
 use handbill_pages::values::markdown::render;
 use handbill_pages::values::origin::Origin;
 use handbill_pages::values::title::{MAX_CHARS, Title};
 
-/// Means standard input.
-const STANDARD: &str = "-";
-
 /// Far more than a page holds.
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
+
+const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
 
 /// Begins the first line of the file in the editor; an empty line and the text follow.
 const TITLE: &str = "Title:";
 
-pub(super) fn run(command: ClientCommand) -> Result<(), ClientError> {
+pub(super) fn run(command: ClientCommand) -> Result<()> {
     match command {
         ClientCommand::Publish(args) => publish_all(&args),
         ClientCommand::Update(args) => update(args),
         ClientCommand::Edit(args) => edit(&args),
         ClientCommand::Get(args) => get(&args),
-        ClientCommand::List(connection) => list(&connection),
+        ClientCommand::List(args) => list(&args),
         ClientCommand::Delete(args) => delete(&args),
         ClientCommand::Key(args) => key(args),
-        ClientCommand::Mcp(connection) => mcp::run(connection),
+        ClientCommand::Mcp(connection) => mcp::run(&connection),
     }
 }
 
-fn publish_all(PublishArgs { files, title, again, connection }: &PublishArgs) -> Result<(), ClientError> {
+fn publish_all(PublishArgs { files, title, again, open, json, connection }: &PublishArgs) -> Result<()> {
     if files.len() > 1 && title.is_some() {
         return Err(ClientError::Usage("--title works with one file only".to_owned()));
     }
-    let server = &connection.server;
+    let server = connection.server()?;
     let keys = connection.keys()?;
     let api = Api::new(connection.wait);
-    let standard = [PathBuf::from(STANDARD)];
-    for file in if files.is_empty() { &standard[..] } else { files } {
+    for file in files {
         let draft = draft(file, title.as_deref())?;
         if !again && let Some(source) = &draft.source {
-            expect_new(&name_of(file), source, server, &keys.keys()?)?;
+            expect_new(&name_of(file), source, &server, &keys.keys()?)?;
         }
-        let page = publish(&api, &keys, server, draft)?.map_err(|refusal| explain(&refusal, server))?;
-        print_line(&page.page.url())?;
+        let saved = publish(&api, &keys, &server, draft)?.map_err(|refusal| explain(&refusal, &server))?;
+        print_line(&if *json { without_key(&saved) } else { saved.url.clone() })?;
+        // Nobody waits for the browser.
+        if *open && Command::new(OPENER).arg(&saved.url).stdout(Stdio::null()).stderr(Stdio::null()).spawn().is_err() {
+            eprintln!("handbill: can't start {OPENER}: open {} yourself", saved.url);
+        }
     }
     hint(&format!("The edit key is saved in {}.", keys.path().display()));
     Ok(())
 }
 
-/// The title is the given one, the first heading or the file's name.
-fn draft(file: &Path, title: Option<&str>) -> Result<Draft, ClientError> {
+/// A line of the key file, for programs that others may watch.
+fn without_key(SavedKey { url, title, created_at, source, .. }: &SavedKey) -> String {
+    json!({"url": url, "title": title, "created_at": created_at, "source": source}).to_string()
+}
+
+/// The title is the given one, the one in the text, or the file's name.
+fn draft(file: &Path, title: Option<&str>) -> Result<Draft> {
     let content = page_text(file)?;
     if content.is_empty() {
         return Err(ClientError::Failed(format!("nothing to publish: {} is empty", name_of(file))));
     }
     let source = (!is_standard(file)).then(|| fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()));
-    // A heading may be longer than a title.
-    let heading = || Some(render(&content).first_heading?.chars().take(MAX_CHARS).collect::<String>());
-    let stem = || Some(source.as_ref()?.file_stem()?.to_str()?.to_owned());
-    let is_title = |text: &String| Title::parse(text).is_ok();
-    let title = title.map(str::to_owned).or_else(|| heading().filter(is_title)).or_else(|| stem().filter(is_title));
-    let title = title
-        .ok_or_else(|| ClientError::Usage("no title: start the text with \"# Title\" or use --title".to_owned()))?;
+    let stem = || Some(source.as_ref()?.file_stem()?.to_str()?.to_owned()).filter(|stem| is_title(stem));
+    let title = title.map(str::to_owned).or_else(|| title_in(&content)).or_else(stem);
+    let none = || ClientError::Usage("no title: start the text with \"# Title\" or use --title".to_owned());
+    let title = title.ok_or_else(none)?;
     Ok(Draft { title, content, others: Map::new(), source })
 }
 
+/// The front matter's or the first heading's, cut to the length of a title.
+fn title_in(text: &str) -> Option<String> {
+    let title: String = render(text).title_in_text?.chars().take(MAX_CHARS).collect();
+    is_title(&title).then_some(title)
+}
+
+fn is_title(text: &str) -> bool {
+    Title::parse(text).is_ok()
+}
+
 /// A person who publishes an edited file again means `update`; a script is only told.
-fn expect_new(name: &str, source: &Path, server: &Origin, saved: &[SavedKey]) -> Result<(), ClientError> {
+fn expect_new(name: &str, source: &Path, server: &Origin, saved: &[SavedKey]) -> Result<()> {
     let Some(page) = published_from(source, saved).filter(|page| page.server == *server).last() else { return Ok(()) };
     let url = page.url();
     let advice = format!(
@@ -96,66 +109,83 @@ fn expect_new(name: &str, source: &Path, server: &Origin, saved: &[SavedKey]) ->
     Ok(())
 }
 
-fn update(UpdateArgs { target, file, title }: UpdateArgs) -> Result<(), ClientError> {
-    let (page, key, saved) = target.find_own()?;
+fn update(UpdateArgs { target, file, title, force }: UpdateArgs) -> Result<()> {
+    let PageArgs { page: name, connection } = target;
+    let (page, key, saved) = connection.find_own(&name)?;
     let file = file.or(saved.source.filter(|_| title.is_none()));
     if file.is_none() && title.is_none() {
         return Err(ClientError::Usage(
             "give the Markdown file or --title: the page wasn't published from a file here".to_owned(),
         ));
     }
-    let mut change = json!({});
-    if let Some(file) = file {
-        change["content"] = page_text(&file)?.into();
+    let content = file.map(|file| page_text(&file)).transpose()?;
+    let api = Api::new(connection.wait);
+    let read = api.read(&page)?;
+    let now = fields_of(&read, &page)?;
+    let is_as_sent = saved.updated_at.is_none_or(|sent| now["updated_at"] == sent.as_str());
+    // An answer that was lost may have changed it to this very text.
+    if let Some(content) = &content
+        && !(is_as_sent || force || now["content"] == content.as_str())
+    {
+        let url = page.url();
+        return Err(ClientError::Changed(format!(
+            "{url} was changed since you last sent it. See it with `handbill get {url}`, or replace it with --force"
+        )));
     }
-    if let Some(title) = &title {
-        change["title"] = title.as_str().into();
-    }
-    Api::new(target.connection.wait).call(&Method::PATCH, &page, &authorized(&key), Some(&change))?;
-    retitle(&target, &page, title.as_deref())?;
+    // A title that came from the text follows the text.
+    let follows = |content: &str| {
+        let old = title_in(now["content"].as_str()?).filter(|old| now["title"] == old.as_str())?;
+        title_in(content).filter(|new| *new != old)
+    };
+    let title = title.or_else(|| follows(content.as_deref()?));
+    let change = fields(content.as_deref(), title.as_deref());
+    let answer = api.change(&page, &key, Some(&read).filter(|_| !force), &change)?;
+    let sent = answer["updated_at"].as_str().filter(|_| content.is_some() || is_as_sent);
+    remember(&connection.keys()?, &page, title.as_deref(), sent)?;
     hint("Updated.");
     Ok(())
 }
 
+/// The body of an update.
+fn fields(content: Option<&str>, title: Option<&str>) -> Value {
+    let fields = [("content", content), ("title", title)];
+    fields.into_iter().filter_map(|(name, text)| Some((name, text?))).collect()
+}
+
 /// Opens the title and Markdown of a page in the user's editor. The file is private, and stays if the update fails.
-fn edit(args: &PageArgs) -> Result<(), ClientError> {
-    let (page, key, _) = args.find_own()?;
+fn edit(args: &PageArgs) -> Result<()> {
+    let (page, key, saved) = args.connection.find_own(&args.page)?;
     let api = Api::new(args.connection.wait);
     let read = api.read(&page)?;
-    let texts: Value = serde_json::from_str(read.body()).map_err(|_| not_handbill(&page.server))?;
+    let texts = fields_of(&read, &page)?;
     let [title, content] = ["title", "content"].map(|name| texts[name].as_str().unwrap_or_default());
     let before = format!("{TITLE} {title}\n\n{content}");
     let prefix = format!("handbill-{}-", page.slug);
-    let file = Builder::new().prefix(&prefix).suffix(".md").tempfile().and_then(|mut file| {
-        file.write_all(before.as_bytes())?;
-        Ok(file)
-    });
-    let file = file.map_err(|error| ClientError::cannot("write a file for the editor", &error))?.into_temp_path();
-    let saved = open_editor(&file).and_then(|after| {
+    let file = Builder::new().prefix(&prefix).suffix(".md").tempfile().map(NamedTempFile::into_temp_path);
+    let file = file.and_then(|file| fs::write(&file, &before).map(|()| file));
+    let file = file.map_err(|error| ClientError::cannot("write a file for the editor", &error))?;
+    let done = open_editor(&file).and_then(|after| {
         if after == before {
             eprintln!("handbill: nothing was changed");
             return Ok(());
         }
         let (typed, after) = title_and_text(&after);
         let new = typed.filter(|typed| *typed != title);
-        let mut change = json!({"content": after});
-        if let Some(new) = new {
-            change["title"] = new.into();
-        }
-        let mut headers = authorized(&key);
-        headers.extend(read.headers().get(ETAG).map(|tag| (IF_MATCH, tag.clone())));
-        api.call(&Method::PATCH, &page, &headers, Some(&change))?;
+        let answer = api.change(&page, &key, Some(&read), &fields(Some(after), new))?;
+        // A file of the page is behind the page now.
+        let sent = answer["updated_at"].as_str().filter(|_| saved.source.is_none());
+        remember(&args.connection.keys()?, &page, new, sent)?;
         hint("Updated.");
-        retitle(args, &page, new)
+        Ok(())
     });
     // The text stays until the server has it.
-    if saved.is_err()
+    if done.is_err()
         && fs::read(&file).is_ok_and(|left| left != before.as_bytes())
         && let Ok(file) = file.keep()
     {
         eprintln!("handbill: your text is saved in {}", file.display());
     }
-    saved
+    done
 }
 
 /// Without a title line, all is text.
@@ -168,7 +198,7 @@ fn title_and_text(file: &str) -> (Option<&str>, &str) {
 }
 
 /// The variable may have arguments, so a shell splits it.
-fn open_editor(file: &Path) -> Result<String, ClientError> {
+fn open_editor(file: &Path) -> Result<String> {
     let status = Command::new("sh").args(["-c", "exec ${VISUAL:-${EDITOR:-vi}} \"$0\""]).arg(file).status();
     let status = status.map_err(|error| ClientError::cannot("start the editor", &error))?;
     if !status.success() {
@@ -177,27 +207,28 @@ fn open_editor(file: &Path) -> Result<String, ClientError> {
     fs::read_to_string(file).map_err(|error| ClientError::cannot(&format!("read {}", file.display()), &error))
 }
 
-/// Saves the new title, which `list` shows.
-fn retitle(args: &PageArgs, page: &PageReference, title: Option<&str>) -> Result<(), ClientError> {
-    let Some(title) = title else { return Ok(()) };
-    args.connection.keys()?.change(|keys| {
+/// Saves the new title, which `list` shows, and the time of the text that was `sent` from here.
+fn remember(keys: &KeyFile, page: &PageReference, title: Option<&str>, sent: Option<&str>) -> Result<()> {
+    keys.change(|keys| {
         for saved in keys.iter_mut().filter(|saved| saved.is_of(page)) {
-            saved.title = Some(title.to_owned()).filter(|title| !title.trim().is_empty());
+            if let Some(title) = title {
+                saved.title = Some(title.to_owned()).filter(|title| !title.trim().is_empty());
+            }
+            saved.updated_at = sent.map(str::to_owned).or(saved.updated_at.take());
         }
     })
 }
 
-fn get(GetArgs { target, json, html }: &GetArgs) -> Result<(), ClientError> {
-    let page = target.find()?;
+fn get(GetArgs { target, json, html }: &GetArgs) -> Result<()> {
+    let page = target.connection.find(&target.page)?;
     let answer = Api::new(target.connection.wait).read(&page)?;
     if *json {
         return print_line(answer.body());
     }
-    let texts: Value = serde_json::from_str(answer.body()).map_err(|_| not_handbill(&page.server))?;
-    print_text(texts[if *html { "content_html" } else { "content" }].as_str().unwrap_or_default())
+    print_text(fields_of(&answer, &page)?[if *html { "content_html" } else { "content" }].as_str().unwrap_or_default())
 }
 
-fn list(connection: &ConnectionArgs) -> Result<(), ClientError> {
+fn list(ListArgs { json, connection }: &ListArgs) -> Result<()> {
     let keys = connection.keys()?;
     let mut pages: Vec<_> = keys.keys()?.into_iter().filter(|saved| saved.page().is_some()).collect();
     if pages.is_empty() {
@@ -206,54 +237,68 @@ fn list(connection: &ConnectionArgs) -> Result<(), ClientError> {
     pages.reverse();
     // Newest first; pages without a date last.
     pages.sort_by(|one, other| other.created_at.cmp(&one.created_at));
-    for SavedKey { url, title, created_at, .. } in &pages {
+    for saved in &pages {
+        if *json {
+            print_line(&without_key(saved))?;
+            continue;
+        }
+        let SavedKey { url, title, created_at, source, .. } = saved;
         let day = created_at.as_deref().and_then(|time| time.split('T').next()).unwrap_or_default();
-        let title = title.as_deref().unwrap_or_default();
-        print_line(&[url, day, title].map(one_line).join("\t"))?;
+        let file = source.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
+        print_line(&[url, day, title.as_deref().unwrap_or_default(), &file].map(one_line).join("\t"))?;
     }
     Ok(())
 }
 
-fn delete(DeleteArgs { target, yes }: &DeleteArgs) -> Result<(), ClientError> {
-    let (page, key, _) = target.find_own()?;
-    if !yes && !confirmed(&format!("Delete {} for everyone? This can't be undone.", page.url()))? {
+fn delete(DeleteArgs { pages, yes, connection }: &DeleteArgs) -> Result<()> {
+    // A name that is wrong deletes nothing.
+    let pages = pages.iter().map(|name| connection.find_own(name)).collect::<Result<Vec<_>, _>>()?;
+    let urls: Vec<_> = pages.iter().map(|(page, ..)| page.url()).collect();
+    if !yes && !confirmed(&format!("Delete {} for everyone? This can't be undone.", urls.join(" and ")))? {
         return Err(ClientError::Failed("nothing was deleted".to_owned()));
     }
-    match Api::new(target.connection.wait).call(&Method::DELETE, &page, &authorized(&key), None) {
-        // The page is deleted already, so its key is useless.
-        Ok(_) | Err(ClientError::NoPage(_)) => {}
-        Err(error) => return Err(error),
+    for (page, key, _) in &pages {
+        match Api::new(connection.wait).call(&Method::DELETE, page, &authorized(key), None) {
+            // The page is deleted already, so its key is useless.
+            Ok(_) | Err(ClientError::NoPage(_)) => {}
+            Err(error) => return Err(error),
+        }
+        connection.keys()?.forget(page)?;
+        hint(&format!("Deleted {}.", page.url()));
     }
-    target.connection.keys()?.forget(&page)?;
-    hint("Deleted.");
     Ok(())
 }
 
-fn key(KeyArgs { page, import, forget, connection }: KeyArgs) -> Result<(), ClientError> {
+fn key(KeyArgs { page, import, link, forget, connection }: KeyArgs) -> Result<()> {
     let keys = connection.keys()?;
     if let Some(file) = import {
         return import_keys(&file, &keys);
     }
-    let args = PageArgs { page: page.unwrap_or_default(), connection };
-    let (page, key, _) = args.find_own()?;
-    if forget { keys.forget(&page) } else { print_line(key.reveal()) }
+    let (page, key, _) = connection.find_own(&page.unwrap_or_default())?;
+    match (forget, link) {
+        (true, _) => keys.forget(&page),
+        (_, true) => print_line(&format!("{}/edit#{}", page.url(), key.reveal())),
+        _ => print_line(key.reveal()),
+    }
 }
 
-fn import_keys(file: &Path, keys: &KeyFile) -> Result<(), ClientError> {
-    let imported = key_file::parse(&read_text(file)?)
-        .map_err(|line| ClientError::Failed(format!("line {line} is not a page with its key; nothing was imported")))?;
+fn import_keys(file: &Path, keys: &KeyFile) -> Result<()> {
+    let name = name_of(file);
+    let (imported, others) = key_file::parse(&read_bytes(file)?);
+    key_file::warn_of(&others, &name, "it was left out");
+    if imported.is_empty() {
+        return Err(ClientError::Failed(format!("there is no page with its key in {name}; nothing was imported")));
+    }
     let added = keys.change(|saved| {
         let before = saved.len();
         for new in imported {
             match saved.iter().find(|old| old.page() == new.page()) {
                 None => saved.push(new),
                 // Only the server knows which key is right.
-                Some(old) if old.edit_key != new.edit_key => {
-                    let url = &new.url;
-                    eprintln!(
-                        "handbill: another key of {url} is saved, and stays: `handbill key --forget {url}`, then import again"
-                    );
-                }
+                Some(old) if old.edit_key != new.edit_key => eprintln!(
+                    "handbill: another key of {0} is saved, and stays: `handbill key --forget {0}`, then import again",
+                    new.url
+                ),
                 Some(_) => {}
             }
         }
@@ -271,33 +316,30 @@ fn name_of(file: &Path) -> String {
     if is_standard(file) { "standard input".to_owned() } else { file.display().to_string() }
 }
 
-fn page_text(file: &Path) -> Result<String, ClientError> {
-    let text = read_text(file)?;
-    if text.len() > MAX_BYTES {
-        let name = name_of(file);
-        let size = text.len().div_ceil(1024);
+fn page_text(file: &Path) -> Result<String> {
+    let (name, bytes) = (name_of(file), read_bytes(file)?);
+    if bytes.len() > MAX_BYTES {
+        let size = bytes.len().div_ceil(1024);
         return Err(ClientError::Failed(format!("{name} is {size} KB; a page holds at most {} KB", MAX_BYTES / 1024)));
     }
-    Ok(text)
+    String::from_utf8(bytes).map_err(|_| ClientError::Failed(format!("{name} isn't a text file (UTF-8)")))
 }
 
-fn read_text(file: &Path) -> Result<String, ClientError> {
+fn read_bytes(file: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
     let read = if is_standard(file) {
         if io::stdin().is_terminal() {
             hint("Write the text, then press Ctrl+D on a new line.");
         }
-        io::read_to_string(io::stdin().take(MAX_FILE_BYTES))
+        io::stdin().take(MAX_FILE_BYTES).read_to_end(&mut bytes)
     } else {
-        fs::File::open(file).and_then(|file| io::read_to_string(file.take(MAX_FILE_BYTES)))
+        fs::File::open(file).and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut bytes))
     };
-    let name = name_of(file);
-    read.map_err(|error| match error.kind() {
-        ErrorKind::InvalidData => ClientError::Failed(format!("{name} isn't a text file (UTF-8)")),
-        _ => ClientError::cannot(&format!("read {name}"), &error),
-    })
+    read.map_err(|error| ClientError::cannot(&format!("read {}", name_of(file)), &error))?;
+    Ok(bytes)
 }
 
-fn confirmed(question: &str) -> Result<bool, ClientError> {
+fn confirmed(question: &str) -> Result<bool> {
     if !io::stdin().is_terminal() {
         return Err(ClientError::Usage("not deleted: no terminal to confirm on. Add --yes".to_owned()));
     }

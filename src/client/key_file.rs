@@ -1,16 +1,19 @@
 //! The user's pages and edit keys: a private file with one JSON object a line.
 //!
-//! A change replaces the file atomically, under a lock on the directory.
+//! A change replaces the file atomically, under a lock on the directory. A line that is not a page with its key is named
+//! on standard error, and stays as it is.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
+use std::str;
+use std::sync::Once;
 
 use serde::{Deserialize, Serialize};
 
-use super::ClientError;
 use super::page::PageReference;
+use super::{ClientError, Result};
 use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::origin::Origin;
 
@@ -22,7 +25,7 @@ const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
 /// Has no `Debug`, so that no message shows the key.
-#[derive(Clone, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub(super) struct SavedKey {
     /// The server's address until the page's is known.
     pub(super) url: String,
@@ -31,6 +34,9 @@ pub(super) struct SavedKey {
     pub(super) created_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) source: Option<PathBuf>,
+    /// The page's, when its text was last sent from here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) updated_at: Option<String>,
     /// A name for the sent text ([`super::publish`]), until the server has answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) sent: Option<String>,
@@ -38,9 +44,7 @@ pub(super) struct SavedKey {
 
 impl SavedKey {
     pub(super) fn new(url: &str, edit_key: &str) -> Self {
-        let url = url.to_owned();
-        let edit_key = edit_key.to_owned();
-        Self { url, edit_key, title: None, created_at: None, source: None, sent: None }
+        Self { url: url.to_owned(), edit_key: edit_key.to_owned(), ..Self::default() }
     }
 
     pub(super) fn is_of(&self, page: &PageReference) -> bool {
@@ -73,34 +77,39 @@ impl KeyFile {
     }
 
     /// Oldest first.
-    pub(super) fn keys(&self) -> Result<Vec<SavedKey>, ClientError> {
-        match fs::read_to_string(self.path()) {
-            Ok(text) => parse(&text).map_err(|line| {
-                let path = self.path();
-                ClientError::Failed(format!("line {line} of {} is not a page with its key: repair it", path.display()))
-            }),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(self.failed("read", &error)),
-        }
+    pub(super) fn keys(&self) -> Result<Vec<SavedKey>> {
+        Ok(self.read()?.0)
     }
 
-    pub(super) fn find(&self, page: &PageReference) -> Result<Option<SavedKey>, ClientError> {
+    fn read(&self) -> Result<(Vec<SavedKey>, Vec<OtherLine>)> {
+        static WARNING: Once = Once::new();
+        let (keys, others) = match fs::read(self.path()) {
+            Ok(bytes) => parse(&bytes),
+            Err(error) if error.kind() == ErrorKind::NotFound => Default::default(),
+            Err(error) => return Err(self.failed("read", &error)),
+        };
+        let file = self.path().display().to_string();
+        WARNING.call_once(|| warn_of(&others, &file, "it stays there; repair or remove it"));
+        Ok((keys, others))
+    }
+
+    pub(super) fn find(&self, page: &PageReference) -> Result<Option<SavedKey>> {
         Ok(self.keys()?.into_iter().rfind(|saved| saved.is_of(page)))
     }
 
     /// Excludes other commands. On return, the keys are on disk.
-    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Vec<SavedKey>) -> T) -> Result<T, ClientError> {
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Vec<SavedKey>) -> T) -> Result<T> {
         let directory = self.lock().map_err(|error| self.failed("write", &error))?;
-        let before = self.keys()?;
+        let (before, others) = self.read()?;
         let mut keys = before.clone();
         let done = change(&mut keys);
         if keys != before {
-            self.write(&keys, &directory).map_err(|error| self.failed("write", &error))?;
+            self.write(&keys, &others, &directory).map_err(|error| self.failed("write", &error))?;
         }
         Ok(done)
     }
 
-    pub(super) fn forget(&self, page: &PageReference) -> Result<(), ClientError> {
+    pub(super) fn forget(&self, page: &PageReference) -> Result<()> {
         self.change(|keys| keys.retain(|saved| !saved.is_of(page)))
     }
 
@@ -112,11 +121,14 @@ impl KeyFile {
         Ok(directory)
     }
 
-    fn write(&self, keys: &[SavedKey], directory: &File) -> io::Result<()> {
+    fn write(&self, keys: &[SavedKey], others: &[OtherLine], directory: &File) -> io::Result<()> {
         let new = self.directory.join(NEW_FILE);
         let mut file = OpenOptions::new().mode(FILE_MODE).create(true).truncate(true).write(true).open(&new)?;
         for saved in keys {
             writeln!(file, "{}", serde_json::to_string(saved)?)?;
+        }
+        for (_, line) in others {
+            file.write_all(&[line, &b"\n"[..]].concat())?;
         }
         file.sync_all()?;
         fs::rename(&new, self.path())?;
@@ -128,25 +140,43 @@ impl KeyFile {
     }
 }
 
+/// Its number from 1 on, and its bytes without the line feed.
+pub(super) type OtherLine = (usize, Vec<u8>);
+
+/// Shows no line, which may have a key in it.
+pub(super) fn warn_of(lines: &[OtherLine], file: &str, what_happens: &str) {
+    for (number, _) in lines {
+        eprintln!("handbill: line {number} of {file} is not a page with its key: {what_happens}");
+    }
+}
+
 /// Accepts lines of a key file, edit links, and addresses with the key on the next line, as the editor downloads them.
-/// An error is the number of the first other line.
-pub(super) fn parse(text: &str) -> Result<Vec<SavedKey>, usize> {
+/// Returns the other lines too.
+pub(super) fn parse(bytes: &[u8]) -> (Vec<SavedKey>, Vec<OtherLine>) {
     let key_in =
         |line: &str| line.rfind("hbk_").map(|at| line[at..].to_owned()).filter(|key| EditKey::parse(key).is_ok());
-    let mut keys = Vec::new();
-    let mut lines = (1_usize..).zip(text.lines().map(str::trim)).filter(|(_, line)| !line.is_empty());
-    while let Some((number, line)) = lines.next() {
+    let (mut keys, mut others) = (Vec::new(), Vec::new());
+    // A line that is not UTF-8 is no key.
+    let lines = bytes.split(|byte| *byte == b'\n').map(|line| (line, str::from_utf8(line).unwrap_or_default().trim()));
+    let mut lines = (1..).zip(lines).filter(|(_, (line, _))| !line.trim_ascii().is_empty()).peekable();
+    while let Some((number, (bytes, line))) = lines.next() {
         let saved = if line.starts_with('{') {
-            serde_json::from_str(line).map_err(|_| number)?
+            serde_json::from_str(line).ok().filter(SavedKey::is_whole)
         } else if let Some((url, key)) = line.split_once("/edit#") {
-            SavedKey::new(url, key)
+            // Words may stand before the link.
+            let url = url.rsplit(' ').next().unwrap_or_default();
+            Some(SavedKey::new(url, key)).filter(SavedKey::is_whole)
         } else {
-            let key = lines.next().and_then(|(_, next)| key_in(next)).ok_or(number)?;
-            SavedKey::new(line, &key)
+            let key = lines.peek().and_then(|(_, (_, next))| key_in(next));
+            let saved = key.map(|key| SavedKey::new(line, &key)).filter(SavedKey::is_whole);
+            saved.inspect(|_| _ = lines.next())
         };
-        keys.push(Some(saved).filter(SavedKey::is_whole).ok_or(number)?);
+        match saved {
+            Some(saved) => keys.push(saved),
+            None => others.push((number, bytes.to_vec())),
+        }
     }
-    Ok(keys)
+    (keys, others)
 }
 
 #[cfg(test)]
@@ -205,20 +235,42 @@ mod tests {
         let bare = |page: &SavedKey| SavedKey::new(&page.url, &page.edit_key);
         let two_lines = |page: &SavedKey, words: &str| format!("{}\r\n{words}{}\r\n", page.url, page.edit_key);
         let text = format!("{}\n{line}\n{}", two_lines(&one, ""), two_lines(&two, "Edit key (shown this once): "));
-        assert!(parse(&text) == Ok(vec![bare(&one), page("c-page-22222222"), bare(&two)]));
+        assert!(parse(text.as_bytes()).0 == [bare(&one), page("c-page-22222222"), bare(&two)]);
         let edit_link = |page: &SavedKey| format!("{}/edit#{}\n", page.url, page.edit_key);
-        assert!(parse(&(edit_link(&one) + &edit_link(&two))) == Ok(vec![bare(&one), bare(&two)]));
-        let address = &one.url;
-        let key = &one.edit_key;
-        for (damaged, line) in [
-            (format!("{address}\n"), 1),
-            (format!("\n{address}\n{key}x\n"), 2),
-            (format!("{line}\n{address}/edit#{key}x\n"), 2),
-            (format!("words\n{key}\n"), 1),
-            (format!("{key}\n{address}\n"), 1),
-            (format!("{line}\n{{}}\n"), 2),
+        let text = edit_link(&one) + "Edit link (secret): " + &edit_link(&two);
+        assert!(parse(text.as_bytes()) == (vec![bare(&one), bare(&two)], Vec::new()));
+    }
+
+    #[test]
+    fn a_line_that_is_no_key_hides_no_other() {
+        let one = page("a-page-22222222");
+        let (address, key) = (&one.url, &one.edit_key);
+        let line = serde_json::to_string(&one).unwrap();
+        for (damaged, numbers) in [
+            (format!("{address}\n"), vec![1]),
+            (format!("\n{address}\n{key}x\n"), vec![2, 3]),
+            (format!("{line}\n{address}/edit#{key}x\n"), vec![2]),
+            (format!("words\n{key}\n"), vec![1, 2]),
+            (format!("{key}\n{address}\n"), vec![1, 2]),
+            (format!("{{}}\n{line}\n{{\n"), vec![1, 3]),
+            (format!("{address}\n{line}\n"), vec![1]),
         ] {
-            assert!(parse(&damaged) == Err(line), "{damaged}");
+            let (keys, others) = parse(damaged.as_bytes());
+            assert_eq!(others.iter().map(|(number, _)| *number).collect::<Vec<_>>(), numbers, "{damaged}");
+            assert_eq!(keys.len(), damaged.matches(&line).count(), "{damaged}");
         }
+    }
+
+    #[test]
+    fn a_change_keeps_other_lines_byte_for_byte() {
+        let directory = tempdir().unwrap();
+        let file = KeyFile::in_directory(directory.path().to_owned());
+        let other = b"  {\"damaged\xff\t\r";
+        fs::write(file.path(), [other, &b"\n\n"[..]].concat()).unwrap();
+        add(&file, &page("a-page-22222222"));
+        add(&file, &page("b-page-22222222"));
+        file.forget(&page("a-page-22222222").page().unwrap()).unwrap();
+        assert!(file.keys().unwrap() == [page("b-page-22222222")]);
+        assert!(fs::read(file.path()).unwrap().ends_with(&[b"\n", &other[..], b"\n"].concat()));
     }
 }

@@ -8,13 +8,13 @@ use std::io::{self, BufRead};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::{Value, json};
 
-use super::ClientError;
 use super::api::{Api, not_handbill, retry_after};
 use super::args::ConnectionArgs;
 use super::key_file::{KeyFile, SavedKey};
 use super::page::PageReference;
 use super::print_line;
-use super::publish::{Draft, Published, publish};
+use super::publish::{Draft, publish};
+use super::{ClientError, Result};
 use handbill_pages::values::edit_key::{EditKey, PUBLISHED_KEY_WARNING};
 use handbill_pages::values::origin::Origin;
 
@@ -53,9 +53,9 @@ struct Bridge {
     agreed: Option<String>,
 }
 
-pub(super) fn run(connection: ConnectionArgs) -> Result<(), ClientError> {
-    let keys = connection.keys()?;
-    let mut bridge = Bridge { api: Api::new(connection.wait), server: connection.server, keys, agreed: None };
+pub(super) fn run(connection: &ConnectionArgs) -> Result<()> {
+    let (keys, server) = (connection.keys()?, connection.server()?);
+    let mut bridge = Bridge { api: Api::new(connection.wait), server, keys, agreed: None };
     for line in io::stdin().lock().lines() {
         let line = line.map_err(|error| ClientError::cannot("read standard input", &error))?;
         if line.trim().is_empty() {
@@ -78,7 +78,7 @@ impl Bridge {
         self.try_answer(message).unwrap_or_else(|error| id.map(|id| failure(&id, INTERNAL_ERROR, &error.to_string())))
     }
 
-    fn try_answer(&mut self, mut message: Value) -> Result<Option<Value>, ClientError> {
+    fn try_answer(&mut self, mut message: Value) -> Result<Option<Value>> {
         let method = message["method"].as_str().unwrap_or_default().to_owned();
         let tool = message["params"]["name"].as_str().filter(|_| method == "tools/call").unwrap_or_default().to_owned();
         let is_change = matches!(&*tool, "update_page" | "delete_page");
@@ -109,7 +109,7 @@ impl Bridge {
     }
 
     /// `None` for a notification.
-    fn forward(&self, message: &Value, method: &str) -> Result<Option<String>, ClientError> {
+    fn forward(&self, message: &Value, method: &str) -> Result<Option<String>> {
         let in_meta = message["params"]["_meta"][VERSION_IN_META].as_str();
         let mut headers = HeaderMap::new();
         let mut set = |name, value: &str| {
@@ -135,7 +135,7 @@ impl Bridge {
     }
 
     /// Returns whether the call has a key now.
-    fn add_key(&self, message: &mut Value) -> Result<bool, ClientError> {
+    fn add_key(&self, message: &mut Value) -> Result<bool> {
         let arguments = &mut message["params"]["arguments"];
         if arguments["edit_key"].as_str().is_some_and(|key| !key.trim().is_empty()) {
             return Ok(true);
@@ -149,11 +149,12 @@ impl Bridge {
         Ok(saved.is_some())
     }
 
-    fn create(&self, message: &Value, draft: Draft) -> Result<Value, ClientError> {
+    fn create(&self, message: &Value, draft: Draft) -> Result<Value> {
         let holds_key = [&draft.title, &draft.content].into_iter().any(|text| EditKey::stands_in(text));
         Ok(match publish(&self.api, &self.keys, &self.server, draft)? {
-            Ok(Published { page, created_at }) => {
-                let created = json!({"slug": page.slug.as_str(), "url": page.url(), "created_at": created_at});
+            Ok(SavedKey { url, created_at, .. }) => {
+                let slug = url.rsplit('/').next();
+                let created = json!({"slug": slug, "url": url, "created_at": created_at});
                 let mut answer = result(message, &created, false);
                 if holds_key && let Some(texts) = answer["result"]["content"].as_array_mut() {
                     texts.push(json!({"type": "text", "text": PUBLISHED_KEY_WARNING}));
@@ -180,7 +181,7 @@ impl Bridge {
         }
     }
 
-    fn list_pages(&self, message: &Value) -> Result<Value, ClientError> {
+    fn list_pages(&self, message: &Value) -> Result<Value> {
         let keys = self.keys.keys()?;
         let here = keys.iter().rev().filter(|saved| saved.page().is_some_and(|page| page.server == self.server));
         let pages: Vec<_> = here

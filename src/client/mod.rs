@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use thiserror::Error;
 
 pub use self::args::ClientCommand;
-use crate::terminal;
+use crate::terminal::{self, harmless, in_words};
 
 pub fn run(command: ClientCommand) -> ExitCode {
     match commands::run(command) {
@@ -27,6 +27,8 @@ pub fn run(command: ClientCommand) -> ExitCode {
         }
     }
 }
+
+type Result<T, E = ClientError> = std::result::Result<T, E>;
 
 /// Why a command failed; each message tells the user what to do.
 #[derive(Debug, Error)]
@@ -52,7 +54,7 @@ enum ClientError {
 
 impl ClientError {
     fn cannot(what: &str, reason: &io::Error) -> Self {
-        Self::Failed(format!("can't {what} ({reason})"))
+        Self::Failed(format!("can't {what} ({})", in_words(reason)))
     }
 
     /// For scripts; `docs/client.md` lists them.
@@ -70,34 +72,12 @@ impl ClientError {
     }
 }
 
-/// Tells a person what happened. A script is told nothing.
-fn hint(text: &str) {
-    if io::stderr().is_terminal() {
-        eprintln!("{text}");
-    }
-}
-
-fn print_line(line: &str) -> Result<(), ClientError> {
+fn print_line(line: &str) -> Result<()> {
     print_text(&format!("{line}\n"))
 }
 
 /// Prints text that strangers may have written. A terminal gets no escape sequences, which it would obey.
-fn print_text(text: &str) -> Result<(), ClientError> {
+fn print_text(text: &str) -> Result<()> {
     let shown = if io::stdout().is_terminal() { harmless(text) } else { text.to_owned() };
     terminal::print(&shown).map_err(|error| ClientError::cannot("write to standard output", &error))
-}
-
-/// Replaces control characters in a text of many lines.
-fn harmless(text: &str) -> String {
-    text.replace(|c: char| c.is_control() && !matches!(c, '\n' | '\t'), "\u{fffd}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_terminal_gets_no_escape_sequence_of_a_page() {
-        assert_eq!(harmless("a\u{1b}]0;x\u{7}\tb\r\n\u{9b}2J"), "a\u{fffd}]0;x\u{fffd}\tb\u{fffd}\n\u{fffd}2J");
-    }
 }

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use url::Url;
 
-use super::ClientError;
-use super::args::PageArgs;
+use super::args::ConnectionArgs;
 use super::key_file::SavedKey;
+use super::{ClientError, Result};
 use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::origin::Origin;
 use handbill_pages::values::slug::{Slug, name_in_path};
@@ -20,7 +20,7 @@ pub(super) struct PageReference {
 
 impl PageReference {
     /// Accepts a whole address, or a path of it.
-    pub(super) fn parse(text: &str, server: &Origin) -> Result<Self, ClientError> {
+    pub(super) fn parse(text: &str, server: &Origin) -> Result<Self> {
         let text = text.trim();
         let (server, path) = match Url::parse(text) {
             Ok(url) => {
@@ -38,14 +38,12 @@ impl PageReference {
     }
 }
 
-impl PageArgs {
+impl ConnectionArgs {
     /// Finds an address, a slug of a saved page or of the server, or the newest page published from a file.
-    pub(super) fn find(&self) -> Result<PageReference, ClientError> {
-        let name = &self.page;
-        let connection = &self.connection;
+    pub(super) fn find(&self, name: &str) -> Result<PageReference> {
         // A page can be read without a key file.
-        let saved = connection.keys().and_then(|file| file.keys());
-        let named = match (PageReference::parse(name, &connection.server), fs::canonicalize(name)) {
+        let saved = self.keys().and_then(|file| file.keys());
+        let named = match (PageReference::parse(name, &self.server()?), fs::canonicalize(name)) {
             (Err(ClientError::Usage(_)), Ok(file)) => return page_from(&file, name, &saved?),
             (parsed, _) => parsed?,
         };
@@ -56,9 +54,9 @@ impl PageArgs {
         Ok(own.into_iter().find(|own| own.slug == named.slug).unwrap_or(named))
     }
 
-    pub(super) fn find_own(&self) -> Result<(PageReference, EditKey, SavedKey), ClientError> {
-        let page = self.find()?;
-        let saved = self.connection.keys()?.find(&page)?;
+    pub(super) fn find_own(&self, name: &str) -> Result<(PageReference, EditKey, SavedKey)> {
+        let page = self.find(name)?;
+        let saved = self.keys()?.find(&page)?;
         let own = saved.and_then(|saved| Some((EditKey::parse(&saved.edit_key).ok()?, saved)));
         let (key, saved) = own.ok_or_else(|| {
             ClientError::Key(format!(
@@ -70,7 +68,7 @@ impl PageArgs {
     }
 }
 
-fn page_from(file: &Path, name: &str, saved: &[SavedKey]) -> Result<PageReference, ClientError> {
+fn page_from(file: &Path, name: &str, saved: &[SavedKey]) -> Result<PageReference> {
     let pages: Vec<_> = published_from(file, saved).collect();
     let newest = pages.last().ok_or_else(|| {
         ClientError::Usage(format!(

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::ClientError;
 use super::api::{Answer, Api, not_handbill};
 use super::key_file::{KeyFile, SavedKey};
 use super::page::PageReference;
+use super::{ClientError, Result};
 use handbill_pages::ports::random::Random;
 use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::hex;
@@ -26,17 +26,7 @@ pub(super) struct Draft {
     pub(super) source: Option<PathBuf>,
 }
 
-pub(super) struct Published {
-    pub(super) page: PageReference,
-    pub(super) created_at: String,
-}
-
-pub(super) fn publish(
-    api: &Api,
-    keys: &KeyFile,
-    server: &Origin,
-    draft: Draft,
-) -> Result<Result<Published, Answer>, ClientError> {
+pub(super) fn publish(api: &Api, keys: &KeyFile, server: &Origin, draft: Draft) -> Result<Result<SavedKey, Answer>> {
     let Draft { title, content, others: mut body, source } = draft;
     body.insert("title".to_owned(), json!(title));
     body.insert("content".to_owned(), json!(content));
@@ -45,17 +35,15 @@ pub(super) fn publish(
     let (answer, was_lost) = api.create(server, &body.into())?;
     if answer.status().is_success() {
         let (page, created_at) = created(&answer, server)?;
-        save(
-            keys,
-            &sent,
-            &SavedKey {
-                title: Some(title),
-                created_at: Some(created_at.clone()),
-                source,
-                ..SavedKey::new(&page.url(), edit_key.reveal())
-            },
-        )?;
-        return Ok(Ok(Published { page, created_at }));
+        let saved = SavedKey {
+            title: Some(title),
+            created_at: Some(created_at.clone()),
+            source,
+            updated_at: Some(created_at),
+            ..SavedKey::new(&page.url(), edit_key.reveal())
+        };
+        save(keys, &sent, &saved)?;
+        return Ok(Ok(saved));
     }
     if is_refused(answer.status().as_u16(), is_repeat || was_lost) {
         keys.change(|saved| saved.retain(|saved| saved.sent.as_deref() != Some(&sent)))?;
@@ -65,7 +53,7 @@ pub(super) fn publish(
 
 /// Makes a key, or finds the key of an earlier attempt, and saves it first. Returns the attempt's name, the key, and
 /// whether the page may exist.
-fn begin(keys: &KeyFile, server: &Origin, body: &Map<String, Value>) -> Result<(String, EditKey, bool), ClientError> {
+fn begin(keys: &KeyFile, server: &Origin, body: &Map<String, Value>) -> Result<(String, EditKey, bool)> {
     let sent = hex::encode(&Sha256::digest(json!([server.as_str(), body]).to_string()));
     keys.change(|saved| {
         let earlier = saved.iter().find(|saved| saved.sent.as_deref() == Some(&sent));
@@ -80,16 +68,11 @@ fn begin(keys: &KeyFile, server: &Origin, body: &Map<String, Value>) -> Result<(
 
 /// Whether nothing was stored. If the page may exist, only Handbill itself can say so, not a proxy.
 fn is_refused(status: u16, may_exist: bool) -> bool {
-    match status {
-        400 => true,
-        429 => false,
-        300..=499 => !may_exist,
-        _ => false,
-    }
+    status == 400 || ((300..500).contains(&status) && status != 429 && !may_exist)
 }
 
 /// A server may answer anything.
-fn created(answer: &Answer, server: &Origin) -> Result<(PageReference, String), ClientError> {
+fn created(answer: &Answer, server: &Origin) -> Result<(PageReference, String)> {
     let body: Value = serde_json::from_str(answer.body()).unwrap_or_default();
     let [url, created_at] = ["url", "created_at"].map(|name| body[name].as_str());
     let page = url.and_then(|url| PageReference::parse(url, server).ok());
@@ -97,7 +80,7 @@ fn created(answer: &Answer, server: &Origin) -> Result<(PageReference, String), 
 }
 
 /// If saving fails, the error shows the key.
-fn save(keys: &KeyFile, sent: &str, new: &SavedKey) -> Result<(), ClientError> {
+fn save(keys: &KeyFile, sent: &str, new: &SavedKey) -> Result<()> {
     let saved = keys.change(|saved| {
         // A hostile server could otherwise replace the key of another page.
         if saved.iter().any(|old| old.page() == new.page() && old.edit_key != new.edit_key) {

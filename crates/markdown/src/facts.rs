@@ -159,7 +159,7 @@ mod tests {
             ("text\n\n    # code\n\n```\n# code\n```\n\n#hashtag", None),
             ("", None),
         ] {
-            assert_eq!(render(markdown).first_heading.as_deref(), title, "{markdown:?}");
+            assert_eq!(render(markdown).title_in_text.as_deref(), title, "{markdown:?}");
         }
     }
 
@@ -173,14 +173,14 @@ mod tests {
             ("# https://a.example/x_y_z*", "https://a.example/x_y_z*"),
             ("# a&#xFDD6;b", "a\u{fffd}b"),
         ] {
-            assert_eq!(render(markdown).first_heading.as_deref(), Some(title), "{markdown:?}");
+            assert_eq!(render(markdown).title_in_text.as_deref(), Some(title), "{markdown:?}");
         }
     }
 
     proptest::proptest! {
         #[test]
         fn a_heading_of_anything_is_one_line_that_shows_something(markdown in "(\\PC|[#=*_\\[\\]<>&`\\n ]|# |\n){0,200}") {
-            if let Some(text) = render(&markdown).first_heading {
+            if let Some(text) = render(&markdown).title_in_text {
                 proptest::prop_assert!(!text.contains(char::is_control) && !shows_nothing(&text), "{text:?}");
             }
         }

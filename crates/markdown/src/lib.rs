@@ -17,11 +17,13 @@
 //! * After 50,000 elements, below 32 levels or beyond the bound on bytes, elements are flattened to text. So is a marker
 //!   of a list or quote from column 257 on.
 //! * A link or image whose address or alternative text has more than 8 KB is text.
+//! * Front matter without a text below it is text.
 //! * A byte order mark at the beginning is not content. U+0000 and U+FDD0 to U+FDD8 become U+FFFD, and so do references
 //!   to them.
 
 mod elements;
 mod facts;
+pub mod front_matter;
 mod html;
 pub mod language;
 mod links;
@@ -35,13 +37,14 @@ mod text_run;
 pub use facts::Shown;
 pub use links::is_short_enough;
 
+use front_matter::{FrontMatter, without_front_matter};
 use language::Language;
 use source::Spared;
 use subset::Filtered;
 
 /// Grows whenever the same Markdown would give other HTML or another excerpt. Pages with a lower version are rendered
 /// again when they are read.
-pub const RENDERER_VERSION: u16 = 6;
+pub const RENDERER_VERSION: u16 = 7;
 
 /// Begins a code block. In rendered HTML, `<` only ever begins a tag.
 pub const CODE_BLOCK: &str = "<pre>";
@@ -57,13 +60,13 @@ pub struct Rendered {
     /// The first two different origins of links: only one of them can be our own.
     pub link_origins: Vec<String>,
     pub language: Option<Language>,
-    /// Names a text without a title.
-    pub first_heading: Option<String>,
+    /// Names a text without a title: the title of the front matter, else the first heading.
+    pub title_in_text: Option<String>,
     pub shown: Shown,
     pub renderer_version: u16,
 }
 
-/// The addresses of the links and images that [`render`] shows. Makes no HTML.
+/// The addresses of [`Rendered::shown`]. Makes no HTML.
 pub fn addresses(markdown: &str) -> Vec<String> {
     filter(markdown).facts.shown.addresses
 }
@@ -71,7 +74,7 @@ pub fn addresses(markdown: &str) -> Vec<String> {
 /// Never fails or panics. The HTML has at most 64 KB plus six bytes for each byte of content, and never over 4 MB. No
 /// text is lost.
 pub fn render(markdown: &str) -> Rendered {
-    let Filtered { html, facts, first_heading, .. } = filter(markdown);
+    let Filtered { html, facts, title_in_text, .. } = filter(markdown);
     let mut html = sanitize::clean(&html);
     // A page keeps it.
     html.shrink_to_fit();
@@ -81,13 +84,24 @@ pub fn render(markdown: &str) -> Rendered {
         code_blocks: html.match_indices(CODE_BLOCK).filter_map(|(at, _)| u32::try_from(at).ok()).collect(),
         html,
         link_origins: facts.link_origins,
-        first_heading,
+        title_in_text,
         shown: facts.shown,
         renderer_version: RENDERER_VERSION,
     }
 }
 
 fn filter(markdown: &str) -> Filtered {
+    let mut filtered = filter_text(without_front_matter(markdown));
+    let Some(FrontMatter { title, block, .. }) = FrontMatter::of(markdown) else { return filtered };
+    filtered.title_in_text = title.or(filtered.title_in_text);
+    // The source shows it to its readers, so no check may overlook it.
+    let hidden = filter_text(block).facts.shown;
+    filtered.facts.shown.text.push_str(&hidden.text);
+    filtered.facts.shown.addresses.extend(hidden.addresses);
+    filtered
+}
+
+fn filter_text(markdown: &str) -> Filtered {
     let filtered = filter_sparing(markdown, Spared::Addresses);
     // A spared line that turns out not to be an address may hide the Markdown after it.
     if filtered.has_html_block { filter_sparing(markdown, Spared::Nothing) } else { filtered }

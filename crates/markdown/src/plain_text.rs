@@ -1,7 +1,7 @@
 //! Plain text on one line, for previews and names, and the characters that show nothing.
 
-use icu_properties::props::DefaultIgnorableCodePoint;
-use icu_properties::{CodePointSetData, CodePointSetDataBorrowed};
+use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory, GeneralCategoryGroup};
+use icu_properties::{CodePointMapData, CodePointSetData, CodePointSetDataBorrowed};
 
 /// In Unicode scalar values; link previews cut at about this length.
 pub const MAX_CHARS: usize = 160;
@@ -93,6 +93,14 @@ const FIRST_IGNORABLE: char = '\u{ad}';
 /// Whether `character` is invisible and takes no space.
 pub fn is_ignorable(character: char) -> bool {
     character >= FIRST_IGNORABLE && DEFAULT_IGNORABLE.contains(character)
+}
+
+/// Whether GitHub keeps `character` in the name of a heading: a letter, mark, decimal digit or connector.
+pub fn is_word(character: char) -> bool {
+    const OTHERS: GeneralCategoryGroup = GeneralCategoryGroup::Mark
+        .union(GeneralCategoryGroup::DecimalNumber)
+        .union(GeneralCategoryGroup::ConnectorPunctuation);
+    character.is_alphabetic() || OTHERS.contains(CodePointMapData::<GeneralCategory>::new().get(character))
 }
 
 pub fn shows_nothing(text: &str) -> bool {

@@ -17,7 +17,7 @@ const MAX_LANGUAGE_BYTES: usize = 32;
 pub(super) struct Filtered {
     pub(super) html: String,
     pub(super) facts: Facts,
-    pub(super) first_heading: Option<String>,
+    pub(super) title_in_text: Option<String>,
     /// The parser reads no Markdown in a block of raw HTML.
     pub(super) has_html_block: bool,
 }
@@ -54,7 +54,7 @@ pub(super) fn filter<'a>(
         filter.end();
     }
     let (html, facts) = filter.out.finish();
-    Filtered { html, facts, first_heading: filter.first_heading.into_text(), has_html_block: filter.has_html_block }
+    Filtered { html, facts, title_in_text: filter.first_heading.into_text(), has_html_block: filter.has_html_block }
 }
 
 enum Open {

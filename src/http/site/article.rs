@@ -2,13 +2,13 @@
 //! 13).
 
 use std::borrow::Cow;
-use std::collections::HashSet;
-use std::iter;
+use std::collections::HashMap;
 
 use memchr::memmem;
+use percent_encoding::percent_decode_str;
 
 use handbill_pages::values::markdown::CODE_BLOCK;
-use handbill_pages::values::plain_text::collapsed;
+use handbill_pages::values::plain_text::{collapsed, is_word};
 
 /// Long lines scroll, so the keyboard must reach the block.
 const FOCUSABLE_CODE_BLOCK: &str = r#"<pre tabindex="0">"#;
@@ -19,73 +19,95 @@ const MAX_HEADING_BYTES: usize = 16 * 1024;
 /// An `id` with this prefix names nothing else.
 const SECTION: &str = "section-";
 
-/// Unicode scalar values, without prefix and number.
-const MAX_SECTION_CHARS: usize = 60;
+/// Browsers lead there without an element of this name.
+const TOP: &str = "top";
 
 /// Thousands of short headings would become many times as large.
-const MAX_SECTIONS: usize = 200;
+const MAX_SECTIONS: usize = 1000;
 
-/// The article: a leading heading that repeats the title is left out, code blocks get a `tabindex`, and headings an
-/// `id` and a link.
+/// The article: a leading heading that repeats the title is left out, code blocks get a `tabindex`, headings an `id` and
+/// a link, and links to a heading lead to it.
 ///
 /// Large pages are made for each reader, so they are searched a vector at a time, and copied only where they change.
 pub(super) fn article<'a>(content_html: &'a str, code_blocks: &[u32], title: Option<&str>) -> Cow<'a, str> {
-    let html = with_reachable_code(content_html, code_blocks, title);
-    with_sections(&html).map_or(html, Cow::Owned)
+    let shown = title.map_or(content_html, |title| without_heading(content_html, title));
+    let left_out = title.filter(|_| shown.len() < content_html.len());
+    let html = with_reachable_code(content_html, shown, code_blocks);
+    with_sections(&html, left_out).map_or(html, Cow::Owned)
 }
 
-fn with_sections(html: &str) -> Option<String> {
+fn with_sections(html: &str, left_out: Option<&str>) -> Option<String> {
+    const LINK: &str = "<a href=\"#";
     // A `<` in text or an attribute is a reference.
     let headings = memmem::find_iter(html.as_bytes(), "<h").filter(|at| {
         let tag = &html.as_bytes()[at + "<h".len()..];
         matches!(tag, [b'2'..=b'4', b'>', ..])
     });
-    let mut headings = headings.take(MAX_SECTIONS).peekable();
-    headings.peek()?;
-    let mut article = String::with_capacity(html.len());
-    let mut copied = 0;
-    let mut ids = HashSet::new();
-    for at in headings {
+    let mut names = HashMap::new();
+    let top = left_out.map(|title| free_name(title, &mut names));
+    let mut changes = Vec::new();
+    for at in headings.take(MAX_SECTIONS) {
         let (name, inside) = (at + "<h2".len(), at + "<h2>".len());
         let Some(end) = html[inside..].find("</h").map(|length| inside + length) else { break };
-        let id = section_id(&text_of(&html[inside..end]), &mut ids);
-        for part in [
-            &html[copied..name],
-            &format!(r#" id="{id}""#),
-            &html[name..end],
-            &format!(r##"<a class="section" href="#{id}" aria-label="Link to this section" lang="en"></a>"##),
-        ] {
-            article.push_str(part);
+        let id = format!("{SECTION}{}", free_name(&text_of(&html[inside..end]), &mut names));
+        let link = format!(r##"<a class="section" href="#{id}" aria-label="Link to this section" lang="en"></a>"##);
+        changes.extend([(name..name, format!(r#" id="{id}""#)), (end..end, link)]);
+    }
+    if names.is_empty() {
+        return None;
+    }
+    for at in memmem::find_iter(html.as_bytes(), LINK) {
+        let start = at + LINK.len();
+        let Some(end) = html[start..].find('"').map(|length| start + length) else { break };
+        let name = lower_case(&percent_decode_str(&html[start..end]).decode_utf8_lossy());
+        if top.as_ref() == Some(&name) {
+            changes.push((start..end, TOP.to_owned()));
+        } else if names.contains_key(&name) {
+            changes.push((start..end, format!("{SECTION}{name}")));
         }
-        copied = end;
+    }
+    if changes.is_empty() {
+        return None;
+    }
+    changes.sort_by_key(|(place, _)| place.start);
+    let mut article = String::with_capacity(html.len() + changes.iter().map(|(_, new)| new.len()).sum::<usize>());
+    let mut copied = 0;
+    for (place, new) in changes {
+        article.push_str(&html[copied..place.start]);
+        article.push_str(&new);
+        copied = place.end;
     }
     article.push_str(&html[copied..]);
     Some(article)
 }
 
 pub(super) fn text_of(heading: &str) -> String {
-    let spaced = heading.replace("<img ", " <img ");
     // `<` and `>` in text or attributes are references.
-    let text: String = spaced.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();
-    let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&nbsp;", "\u{a0}").replace("&amp;", "&");
-    collapsed(&text)
+    let text: String = heading.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();
+    text.replace("&lt;", "<").replace("&gt;", ">").replace("&nbsp;", "\u{a0}").replace("&amp;", "&")
 }
 
-/// Adds the `id` to `ids`, which do not have it yet.
-fn section_id(text: &str, ids: &mut HashSet<String>) -> String {
-    let name = format!("{SECTION}{}", section_name(text));
-    let numbered = (1..).map(|number| format!("{name}-{number}"));
-    let mut free = iter::once(name.clone()).chain(numbered);
-    free.find(|id| ids.insert(id.clone())).unwrap_or_default()
+/// The name that GitHub would give a heading with this text, below those of `names`. Each of these has the number that
+/// its last namesake got.
+fn free_name(text: &str, names: &mut HashMap<String, usize>) -> String {
+    let kept: String = text.chars().filter(|&c| matches!(c, ' ' | '-') || is_word(c)).collect();
+    let name = lower_case(&kept).replace(' ', "-");
+    let mut free = name.clone();
+    while names.contains_key(&free) {
+        let number = names.entry(name.clone()).or_default();
+        *number += 1;
+        free = format!("{name}-{number}");
+    }
+    names.insert(free.clone(), 0);
+    free
 }
 
-fn section_name(text: &str) -> String {
-    let kept = text.chars().filter(|&c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
-    kept.take(MAX_SECTION_CHARS).flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
+/// As Ruby does it, letter by letter.
+fn lower_case(text: &str) -> String {
+    text.chars().flat_map(char::to_lowercase).collect()
 }
 
-fn with_reachable_code<'a>(content_html: &'a str, code_blocks: &[u32], title: Option<&str>) -> Cow<'a, str> {
-    let shown = title.map_or(content_html, |title| without_heading(content_html, title));
+fn with_reachable_code<'a>(content_html: &'a str, shown: &'a str, code_blocks: &[u32]) -> Cow<'a, str> {
     if code_blocks.is_empty() {
         return shown.into();
     }
@@ -122,7 +144,7 @@ pub(super) fn without_heading<'a>(html: &'a str, title: &str) -> &'a str {
     let Some((heading, after)) = heading else { return html };
     // A link or an image would be lost with the heading.
     let is_plain = !["<a ", "<img ", "<br>"].iter().any(|tag| heading.contains(tag));
-    let repeats = is_plain && text_of(heading) == collapsed(title);
+    let repeats = is_plain && collapsed(&text_of(heading)) == collapsed(title);
     if repeats { html[searched.len() - after.len()..].trim_start_matches('\n') } else { html }
 }
 
@@ -133,7 +155,8 @@ mod tests {
 
     /// The article without ids and links of headings, which have tests of their own.
     fn article(html: &str, code_blocks: &[u32], title: Option<&str>) -> String {
-        with_reachable_code(html, code_blocks, title).into_owned()
+        let shown = title.map_or(html, |title| without_heading(html, title));
+        with_reachable_code(html, shown, code_blocks).into_owned()
     }
 
     fn article_of(markdown: &str, title: &str) -> String {
@@ -158,11 +181,10 @@ mod tests {
             ids("# Über uns\n\n> ## 第一章 한국어\n\n### ![](https://a.example/b)\n"),
             ["section-über-uns", "section-第一章-한국어", "section-"]
         );
-        assert_eq!(ids(&format!("# {}", "long ".repeat(30)))[0].len(), "section-".len() + 60);
     }
 
     #[test]
-    fn the_ids_of_a_page_are_unique_letters_and_digits() {
+    fn the_ids_of_a_page_are_unique_letters_marks_and_digits() {
         assert_eq!(
             ids("# a\n# a 2\n# A\n# a\n# !\n# ?\n# \"><script>'&lt;\u{202e}x"),
             ["section-a", "section-a-2", "section-a-1", "section-a-3", "section-", "section--1", "section-scriptx"]
@@ -170,8 +192,39 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_the_text_stays_as_it_is() {
-        assert!(article_of("# a\n\n[b](#a)", "T").contains("<a href=\"#a\""));
+    fn a_link_leads_to_the_heading_that_github_gives_its_name() {
+        let led = |markdown: &str| {
+            let article = super::article(&render(markdown).html, &[], Some("The Title")).into_owned();
+            let links = article.split("<a href=\"#").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned());
+            links.collect::<Vec<_>>().join(" ")
+        };
+        for (heading, link, target) in [
+            ("First section", "first-section", "section-first-section"),
+            ("First section", "First-Section", "section-first-section"),
+            ("What's *new* in `v1.2`?", "whats-new-in-v12", "section-whats-new-in-v12"),
+            ("Tom & Jerry", "tom--jerry", "section-tom--jerry"),
+            ("🚀 Go_now", "-go_now", "section--go_now"),
+            ("Über uns", "über-uns", "section-über-uns"),
+            ("हिन्दी", "हिन्दी", "section-हिन्दी"),
+            ("m² x", "m-x", "section-m-x"),
+            ("![alt](https://a.example/x) Logo", "-logo", "section--logo"),
+            ("a\n\n## a", "a-1", "section-a-1"),
+            ("a", "section-a", "section-a"),
+            ("a", "b", "b"),
+            ("a", "", ""),
+        ] {
+            assert_eq!(led(&format!("[x](#{link})\n\n## {heading}\n")), target, "{heading}");
+        }
+        let long = "long ".repeat(30);
+        assert_eq!(led(&format!("# {long}\n[x](#{0})", long.trim().replace(' ', "-"))).len(), "section-".len() + 149);
+        assert_eq!(
+            led("# The Title\n\n[up](#the-title) [down](#the-title-1)\n\n## The title"),
+            "top section-the-title-1"
+        );
+        assert_eq!(led("# The Title\n\n[up](#the-title)"), "top");
+        assert_eq!(led("## [a](#b) b\n"), "b");
+        assert_eq!(led("## [a](#a-b) b\n"), "section-a-b");
+        assert_eq!(led("no heading [x](#a)"), "a");
     }
 
     #[test]

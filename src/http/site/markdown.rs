@@ -4,11 +4,13 @@
 use std::borrow::Cow;
 
 use super::article::without_heading;
+use handbill_pages::values::markdown::front_matter::without_front_matter;
 use handbill_pages::values::page::Page;
 
-/// The source, after the title as a heading, unless the text begins with a heading that repeats the title.
+/// The source without front matter, after the title as a heading, unless the text begins with a heading that repeats the
+/// title.
 pub(super) fn with_title(page: &Page) -> Cow<'_, str> {
-    let source = page.text.content.as_str();
+    let source = without_front_matter(page.text.content.as_str());
     match page.head.state.details.title() {
         Some(title) if without_heading(&page.text.html, title).len() == page.text.html.len() => {
             format!("# {}\n\n{source}", escaped(title)).into()
@@ -64,7 +66,7 @@ mod tests {
         ) {
             let html = render(&format!("# {}\n\ntext", escaped(&title))).html;
             let heading = html.strip_prefix("<h2>").and_then(|rest| rest.split_once("</h2>\n<p>text</p>"));
-            proptest::prop_assert_eq!(heading.map(|(heading, _)| text_of(heading)), Some(collapsed(&title)), "{}", html);
+            proptest::prop_assert_eq!(heading.map(|(heading, _)| collapsed(&text_of(heading))), Some(collapsed(&title)), "{}", html);
         }
     }
 }

@@ -120,7 +120,10 @@ fn a_page_is_published_changed_and_deleted_with_the_kept_key() {
     let key = user.done(&["key", slug], "");
     assert!(key.starts_with("hbk_") && key.len() == 48);
     let day = page["created_at"].as_str().unwrap().split('T').next().unwrap();
-    assert_eq!(user.done(&["list"], ""), format!("{}\t{day}\tA note\n", url.trim_end()));
+    let link = user.done(&["key", "--link", slug], "");
+    assert_eq!(link, format!("{}/edit#{key}", url.trim_end()));
+    let path = fs::canonicalize(&file).unwrap().display().to_string();
+    assert_eq!(user.done(&["list"], ""), format!("{}\t{day}\tA note\t{path}\n", url.trim_end()));
 
     fs::write(&file, "Changed.").unwrap();
     assert_eq!(user.done(&["update", slug], ""), "", "the file that it was published from is read again");
@@ -130,7 +133,10 @@ fn a_page_is_published_changed_and_deleted_with_the_kept_key() {
     assert_eq!(user.done(&["get", slug], ""), "Changed again.");
     user.done(&["update", url.trim_end(), "-", "--title", "New"], "From a pipe.");
     assert_eq!(user.done(&["get", &format!("{slug}.md")], ""), "From a pipe.");
-    assert_eq!(user.done(&["list"], ""), format!("{}\t{day}\tNew\n", url.trim_end()));
+    assert_eq!(user.done(&["list"], ""), format!("{}\t{day}\tNew\t{path}\n", url.trim_end()));
+    let listed: Value = serde_json::from_str(&user.done(&["list", "--json"], "")).unwrap();
+    let created_at = &page["created_at"];
+    assert_eq!(listed, json!({"url": url.trim_end(), "title": "New", "created_at": created_at, "source": path}));
 
     assert_eq!(user.done(&["get", &file], ""), "From a pipe.");
     assert_eq!(user.done(&["key", &file], ""), key);
@@ -148,12 +154,14 @@ fn a_title_is_the_first_heading_else_the_file_s_name() {
     let user = User::new();
     let title = |url: String| user.title(url.trim_end());
     assert_eq!(title(user.done(&["publish"], "## Second\n\n# *First*\n")), "First");
+    assert_eq!(title(user.done(&["publish"], "---\ntitle: \"In front\"\n---\n\n# Heading\n")), "In front");
     assert_eq!(title(user.done(&["publish", "-", "--title=-x"], "# Heading\n")), "-x");
     let file = user.file("Shopping list.md", "no heading");
     assert_eq!(title(user.done(&["publish", &file], "")), "Shopping list");
     let message = user.fails(&["publish"], "no heading", 2);
     assert!(message.contains("--title"), "{message}");
-    user.fails(&["publish", "/does/not/exist.md"], "", 1);
+    let message = user.fails(&["publish", "/does/not/exist.md"], "", 1);
+    assert!(message.ends_with("(No such file or directory)\n"), "{message}");
 }
 
 #[test]
@@ -344,6 +352,7 @@ fn a_page_is_edited_in_the_user_s_editor() {
     let output = user.edit(&slug, &script(user.home.path(), &meanwhile));
     let message = text(&output.stderr);
     assert_eq!(output.status.code(), Some(5), "{message}");
+    assert!(message.contains("was changed meanwhile") && !message.contains('`'), "{message}");
     let kept = message.split_whitespace().find(|word| word.contains("/handbill-")).expect("it says where the text is");
     assert_eq!(fs::read_to_string(kept).unwrap(), "mine\n");
     assert_eq!(user.done(&["get", &slug], ""), "theirs");
@@ -412,14 +421,125 @@ fn a_file_that_several_pages_came_from_means_the_newest() {
 }
 
 #[test]
-fn a_damaged_line_of_the_key_file_is_named_and_nothing_is_lost() {
+fn a_damaged_line_of_the_key_file_is_named_and_kept_and_stops_nothing() {
     let user = User::new();
-    user.published("text");
-    let damaged = format!("{{\"damaged\n{}", fs::read_to_string(user.key_file()).unwrap());
-    fs::write(user.key_file(), &damaged).unwrap();
-    let message = user.fails(&["publish", "--title", "T"], "text", 1);
-    assert!(message.contains("line 1 of") && message.contains("repair it"), "{message}");
-    assert_eq!(fs::read_to_string(user.key_file()).unwrap(), damaged);
+    let slug = user.published("text");
+    let damaged = b"{\"damaged\xff";
+    let kept = [damaged, &b"\n"[..], &fs::read(user.key_file()).unwrap()].concat();
+    fs::write(user.key_file(), &kept).unwrap();
+    let backup = user.home.path().join("backup");
+    fs::write(&backup, [&kept[..], b"words\n"].concat()).unwrap();
+    let new = ["--keys-dir", user.home.path().to_str().unwrap()];
+    for (args, input) in [
+        (&["list"][..], ""),
+        (&["publish", "--title", "T"], "another"),
+        (&["update", &slug, "-"], "changed"),
+        (&["key", &slug], ""),
+        (&[&["key", "--import", backup.to_str().unwrap()], &new[..]].concat(), ""),
+        (&["delete", &slug, "--yes"], ""),
+    ] {
+        let output = user.run(args, input);
+        let message = text(&output.stderr);
+        assert!(output.status.success() && message.contains("handbill: line "), "{args:?}: {message}");
+        assert!(!message.contains("hbk_") && !message.contains("damaged"), "{args:?}: {message}");
+    }
+    let after = fs::read(user.key_file()).unwrap();
+    assert!(after.windows(damaged.len() + 1).any(|bytes| bytes == [damaged, &b"\n"[..]].concat()), "{after:?}");
+    assert_eq!(user.done(&[&["list"], &new[..]].concat(), "").lines().count(), 1);
+}
+
+#[test]
+fn an_update_replaces_nothing_that_was_changed_elsewhere() {
+    let user = User::new();
+    let file = user.file("note.md", "# One\n\nMine.\n");
+    let url = user.done(&["publish", &file], "");
+    let url = url.trim_end();
+    let elsewhere = || user.home.path().join("elsewhere").to_str().unwrap().to_owned();
+    user.done(&["key", "--import", "-", "--keys-dir", &elsewhere()], &user.done(&["key", "--link", url], ""));
+    // The heading was the title, so it stays the title.
+    fs::write(&file, "# Two\n\nMine.\n").unwrap();
+    user.done(&["update", &file], "");
+    user.done(&["update", &file, "--title", "Two"], "");
+    fs::write(&file, "# Three\n\nMine.\n").unwrap();
+    user.done(&["update", &file], "");
+    assert_eq!(user.title(url), "Three");
+    assert!(user.done(&["list"], "").contains("\tThree\t"));
+
+    user.done(&["update", url, "-", "--keys-dir", &elsewhere()], "# Three\n\nTheirs.\n");
+    let message = user.fails(&["update", &file], "", 5);
+    assert!(message.contains("handbill get") && message.contains("--force"), "{message}");
+    assert_eq!(user.done(&["get", url], ""), "# Three\n\nTheirs.\n");
+    // A title says itself what it replaces, and the text stays as it is.
+    user.done(&["update", url, "--title", "Own"], "");
+    user.fails(&["update", &file], "", 5);
+    user.done(&["update", "--force", &file], "");
+    user.done(&["update", &file], "");
+    assert_eq!((user.done(&["get", url], ""), user.title(url)), ("# Three\n\nMine.\n".to_owned(), json!("Own")));
+    // What the page has already is no loss, as after an answer that was lost.
+    fs::write(&file, "Same.\n").unwrap();
+    user.done(&["update", url, "-", "--keys-dir", &elsewhere(), "--force"], "Same.\n");
+    user.done(&["update", &file], "");
+    let output = user.edit(url.rsplit('/').next().unwrap(), "sed -i s/Same/Edited/");
+    assert!(output.status.success(), "{output:?}");
+    user.fails(&["update", &file], "", 5);
+}
+
+#[test]
+fn the_server_is_in_the_users_configuration() {
+    let user = User::new();
+    let configuration = user.home.path().join(".config/handbill");
+    fs::create_dir_all(&configuration).unwrap();
+    let publish = || {
+        let mut command = user.command(&["publish", "--title", "T"]);
+        command.env_remove("HANDBILL_SERVER");
+        run(command, b"text")
+    };
+    let server = configuration.join("server");
+    fs::write(&server, format!("{}\n", user.origin())).unwrap();
+    let output = publish();
+    assert!(text(&output.stdout).starts_with(&user.origin()), "{output:?}");
+    fs::write(&server, "no server").unwrap();
+    assert!(text(&publish().stderr).contains(&format!("{} names no server", server.display())));
+    fs::remove_file(&server).unwrap();
+    fs::create_dir(&server).unwrap();
+    let output = publish();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains(&format!("can't read {} (", server.display())), "{output:?}");
+    user.published("the variable comes first");
+}
+
+#[test]
+fn a_published_page_is_opened_or_described_in_json() {
+    let user = User::new();
+    let opened = user.home.path().join("opened");
+    let opener = script(user.home.path(), &format!("echo \"$1\" > {0}.new; mv {0}.new {0}", opened.display()));
+    fs::rename(opener, user.home.path().join("xdg-open")).unwrap();
+    let with_path = |path: &str| {
+        let mut command = user.command(&["publish", "--open", "--json", "--title", "T"]);
+        command.env("PATH", path);
+        run(command, b"text")
+    };
+    let output = with_path(&format!("{}:/bin", user.home.path().display()));
+    let page: Value = serde_json::from_str(text(&output.stdout)).unwrap();
+    assert_eq!((&page["title"], &page["source"], page.get("edit_key")), (&json!("T"), &Value::Null, None));
+    while !opened.exists() {
+        thread::yield_now();
+    }
+    assert_eq!(format!("{}\n", page["url"].as_str().unwrap()), fs::read_to_string(opened).unwrap());
+    let output = with_path("/nowhere");
+    assert!(output.status.success() && text(&output.stderr).contains("open http://"), "{output:?}");
+}
+
+#[test]
+fn several_pages_are_deleted_at_once_or_none() {
+    let user = User::new();
+    let slugs = [user.published("one"), user.published("two")];
+    user.fails(&["delete", "--yes", &slugs[0], "a-page-22222222"], "", 4);
+    let shown = user.in_terminal(&format!("delete {} {}", slugs[0], slugs[1]), "y\n");
+    assert!(shown.contains(&format!("{} and http", slugs[0])), "{shown}");
+    for slug in &slugs {
+        user.fails(&["get", slug], "", 3);
+    }
 }
 
 #[test]
@@ -498,7 +618,7 @@ fn keys_move_to_another_machine_and_are_forgotten_one_by_one() {
     user.done(&["key", &slugs[1]], "");
     user.done(&[&["update", &slugs[0], "--title", "New"], &other[..]].concat(), "");
     let message = user.fails(&["key", "--import", "-"], "{}\n", 1);
-    assert!(message.contains("line 1") && message.contains("nothing was imported"), "{message}");
+    assert!(message.contains("line 1 of standard input") && message.contains("nothing was imported"), "{message}");
 }
 
 #[test]
@@ -513,7 +633,7 @@ fn on_a_terminal_the_user_is_asked_and_told_where_the_key_is() {
     assert!(in_terminal(&format!("delete {url}"), "n\n").contains("nothing was deleted"));
     user.done(&["get", &url], "");
     let shown = in_terminal(&format!("delete {url}"), "y\n");
-    assert!(shown.contains("can't be undone.") && shown.contains("Deleted."), "{shown}");
+    assert!(shown.contains("can't be undone.") && shown.contains(&format!("Deleted {url}.")), "{shown}");
     user.fails(&["get", &url], "", 3);
 }
 

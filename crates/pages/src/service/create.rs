@@ -62,7 +62,7 @@ impl PageService {
     pub async fn preview(&self, client: Client, body: Body<PageFields>) -> Limited<Preview> {
         let show = async |new: NewPage| {
             let rendered = self.render(&new.content, Purpose::Preview, ContentChecks::default()).await?.rendered;
-            let title = new.title_or(rendered.first_heading.as_deref()).ok();
+            let title = new.title_or(rendered.title_in_text.as_deref()).ok();
             Ok(Preview { title, rendered })
         };
         match body.and_then(PageFields::check_new) {
@@ -81,7 +81,7 @@ impl PageService {
             None => (rendering.await, Reserved::Unopposed),
         };
         let made = made?;
-        let title = new.title_or(made.rendered.first_heading.as_deref()).map_err(|error| match error {
+        let title = new.title_or(made.rendered.title_in_text.as_deref()).map_err(|error| match error {
             TitleError::Empty => BodyError::NoTitle,
             error => BodyError::FoundTitle(error),
         })?;
