@@ -58,7 +58,9 @@ impl ApiError {
             Endpoint::Tools => serde_json::to_vec(&json_rpc_error(self)),
             Endpoint::Site | Endpoint::Api => serde_json::to_vec(&ErrorBody::new(self)),
         };
-        let body = body.expect("an error is made of strings");
+        let mut body = body.expect("an error is made of strings");
+        // A shell writes its prompt behind it.
+        body.push(b'\n');
         let mut response = (status, [(CONTENT_TYPE, JSON)], body).into_response();
         let headers = response.headers_mut();
         if matches!(code, Code::NotFound | Code::Gone | Code::MethodNotAllowed) {

@@ -129,7 +129,8 @@ impl PageForm {
     fn error(self, error: &ServiceError, http: &AppState, headers: &HeaderMap) -> Response {
         let mut response = match self {
             Self::Json => return http.failed(error),
-            Self::Markdown(_) if !site::prefers_html_errors(headers) => http.failed(error),
+            // A shell has no use for a page of style.
+            Self::Html | Self::Markdown(_) if !site::prefers_html_errors(headers) => http.failed(error),
             Self::Html | Self::Markdown(_) => site::error_page(error, http),
         };
         response.headers_mut().entry(VARY).or_insert(HeaderValue::from_static("Accept"));

@@ -79,7 +79,10 @@ async fn method_not_allowed(
     if is_of_pages && shows_key(&uri) {
         return http.key_shown(&method);
     }
-    let error = if route.as_str() == "/{slug}" { ApiError::not_at_the_page() } else { ApiError::method_not_allowed() };
+    // `curl -T` sends a file to a page that is not there yet.
+    let is_of_a_page = route.as_str() == "/{slug}" && method != Method::PUT;
+    let error =
+        if is_of_a_page { ApiError::not_at_the_page() } else { ApiError::method_not_allowed(&method, &http.base_url) };
     error.at(Endpoint::of(&uri))
 }
 

@@ -3,11 +3,14 @@
 mod code;
 mod messages;
 
+use http::Method;
+
 pub use self::code::Code;
 pub use self::messages::{Interface, quota_in_words};
 use crate::http::metadata;
 use crate::http::request::{MAX_BODY_BYTES, MAX_HEAD_BYTES};
 use handbill_pages::service::{BodyError, BodyReadError, FormError, ServiceError, TokenError, oauth};
+use handbill_pages::values::origin::Origin;
 
 /// An estimate: a database node's outage is shorter, and clients that wait this long add little load.
 const RETRY_UNAVAILABLE_SECONDS: u64 = 5;
@@ -53,8 +56,14 @@ impl ApiError {
         )
     }
 
-    pub fn method_not_allowed() -> Self {
-        Self::new(Code::MethodNotAllowed, "Method not allowed here. Use one that the header `Allow` names.")
+    pub fn method_not_allowed(method: &Method, base_url: &Origin) -> Self {
+        let message = if method == Method::PUT {
+            // `curl -T` sends it.
+            format!("Nothing is uploaded with PUT. Publish a file with `curl -F content=@note.md {base_url}/`.")
+        } else {
+            "This method is not allowed here. Use one that the header `Allow` names.".to_owned()
+        };
+        Self::new(Code::MethodNotAllowed, message)
     }
 
     /// At the address that people read.

@@ -122,7 +122,8 @@ async fn form(headers: &HeaderMap, bytes: Vec<u8>, is_script: bool) -> Body<RawP
     while let Some(part) = parts.next_field().await.map_err(|_| unreadable())? {
         let (field, name) = match part.name() {
             Some("title") => (&mut title, "title"),
-            Some("content") => {
+            // Other services call it so.
+            Some("content" | "file") => {
                 file_name = part.file_name().map(stem).unwrap_or_default();
                 (&mut content, "content")
             }
@@ -131,7 +132,7 @@ async fn form(headers: &HeaderMap, bytes: Vec<u8>, is_script: bool) -> Body<RawP
             // The name may be a key, so it is not repeated.
             _ => {
                 return Err(malformed(
-                    "Unknown field in the form. Allowed: `title`, `content` and `action`. Send a file as `content`.",
+                    "Unknown field in the form. Allowed: `title`, `content` (or `file`) and `action`.",
                 ));
             }
         };

@@ -168,7 +168,9 @@ mod tests {
     use super::*;
     use crate::http::error::ApiError;
     use handbill_pages::service::{BodyError, ServiceError};
+    use handbill_pages::values::details::FieldError;
     use handbill_pages::values::origin::Origin;
+    use handbill_pages::values::title::Title;
 
     /// Most bytes of the editor's scripts and style together, compressed as for a browser.
     const MAX_COMPRESSED: usize = 40 * 1024;
@@ -208,11 +210,22 @@ mod tests {
     }
 
     #[test]
-    fn the_script_knows_the_message_that_it_puts_in_other_words() {
-        let message = ApiError::from(&ServiceError::from(BodyError::NoTitle)).message;
-        let (_, rest) = text("ui.js").split_once("message.startsWith('").unwrap();
-        let beginning = rest.split('\'').next().unwrap();
-        assert!(message.starts_with(beginning), "Change the beginning in ui.js, {beginning:?}, to that of {message:?}");
+    fn the_script_knows_the_messages_that_it_puts_in_other_words() {
+        let title = |text: &str| Title::parse(text).unwrap_err();
+        let errors = [
+            BodyError::NoTitle.into(),
+            BodyError::FoundTitle(title("\u{202e}")).into(),
+            BodyError::Field(FieldError::title(title("\u{202e}"))).into(),
+            ServiceError::ContentRefused,
+        ];
+        let (_, table) = text("ui.js").split_once("const OF_FIELDS = [").unwrap();
+        let (table, _) = table.split_once("\n];").unwrap();
+        let beginnings: Vec<_> = table.split("    ['").skip(1).map(|row| row.split('\'').next().unwrap()).collect();
+        assert_eq!(beginnings.len(), errors.len(), "{beginnings:?}");
+        for (beginning, error) in beginnings.iter().zip(&errors) {
+            let message = ApiError::from(error).message;
+            assert!(message.starts_with(beginning), "change {beginning:?} in ui.js to the beginning of {message:?}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `POST /`: the home page's form, and Markdown from a shell (contract, decision 19).
 //!
-//! It does what `POST /api/pages` does, and answers browsers with a page, others with two lines of text, or JSON if
-//! asked. OpenAPI leaves it out.
+//! It does what `POST /api/pages` does, and answers browsers with a page, others with three lines of text, or JSON
+//! if asked. OpenAPI leaves it out.
 
 use std::sync::Arc;
 
@@ -28,13 +28,12 @@ use crate::http::state::AppState;
 use crate::http::types::{CreatedBody, page_url};
 use crate::telemetry::http::RoutePart;
 use handbill_pages::service::{BodyError, Created, Limited, PageFields, Preview, ServiceError};
-use handbill_pages::values::details::DetailsInput;
+use handbill_pages::values::details::{DetailsInput, FieldError};
 use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::title::Title;
 
 /// Whose page made a browser send a request.
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
-const NO_TITLE: &str = "The page has no title. Write one above the text, or begin the text with a heading such as # My page. Nothing was published.";
 
 /// Only creates count for the objective of writes.
 const PREVIEWS: RoutePart = RoutePart("preview");
@@ -140,7 +139,10 @@ impl Post<'_> {
         let body = match self.form {
             AnswerForm::Html => html(&PublishedTemplate { layout: Layout::of(self.http), url: &url, created }, 0),
             AnswerForm::Json => Json(CreatedBody::new(created, base_url)).into_response(),
-            AnswerForm::Text => text(format!("{url}\nEdit key (shown this once): {}\n", created.edit_key.reveal())),
+            AnswerForm::Text => {
+                let key = created.edit_key.reveal();
+                text(format!("{url}\nEdit key (shown this once): {key}\nEdit link (secret): {url}/edit#{key}\n"))
+            }
         };
         (StatusCode::CREATED, fields, body).into_response()
     }
@@ -166,10 +168,9 @@ impl Post<'_> {
         let (problem, editor) = (ApiError::from(error), self.editor(sent));
         // An unreadable body leaves nothing to give back.
         let is_lost = editor.content.is_empty() && problem.code != Code::EmptyContent;
-        let message = match error {
-            // The API's words are also for shells.
-            ServiceError::Body(BodyError::NoTitle) => NO_TITLE.to_owned(),
-            _ => for_people(&problem, is_lost),
+        let message = match words_for_people(error) {
+            Some(words) => format!("{words} Nothing was published."),
+            None => for_people(&problem, is_lost),
         };
         let page = html(&EditorTemplate { message: Some(&message), ..editor }, 2 * editor.content.len());
         let status = StatusCode::from_u16(problem.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -188,6 +189,25 @@ impl Post<'_> {
             ..EditorTemplate::new(Layout::of(self.http))
         }
     }
+}
+
+/// What a person can correct. The API's words are for programs too.
+fn words_for_people(error: &ServiceError) -> Option<&'static str> {
+    Some(match error {
+        ServiceError::Body(BodyError::NoTitle) => {
+            "The page has no title. Write one above the text, or begin the text with a heading such as # My page."
+        }
+        ServiceError::Body(BodyError::FoundTitle(_)) => {
+            "The heading of the text can’t be the page’s title. Write a title above the text."
+        }
+        ServiceError::Body(BodyError::Field(FieldError { field: "title", .. })) => {
+            "The title is too long, or has a character in it that can’t be shown. Clear it, and type it again."
+        }
+        ServiceError::ContentRefused => {
+            "The people who run this site don’t publish this text, or a link in it. Remove it, or ask them."
+        }
+        _ => return None,
+    })
 }
 
 fn for_people(problem: &ApiError, is_lost: bool) -> String {

@@ -40,19 +40,20 @@ fn markdown(text: impl Into<axum::body::Body>) -> Request {
     Request::new("POST", "/").header("content-type", "text/markdown").body(text)
 }
 
-/// The address and the key in the two lines of an answer in text.
-fn two_lines(answer: &Answer) -> (String, String) {
+/// The address and the key in the three lines of an answer in text: the third is the edit link, of both.
+fn in_text(answer: &Answer) -> (String, String) {
     answer.expect_status(201);
     assert_eq!(answer.header("content-type"), "text/plain; charset=utf-8");
     let lines: Vec<&str> = answer.text().lines().collect();
-    let [url, key] = lines.as_slice() else { panic!("two lines: {answer:?}") };
+    let [url, key, link] = lines.as_slice() else { panic!("three lines: {answer:?}") };
     let key = key.strip_prefix("Edit key (shown this once): ").unwrap_or_else(|| panic!("{answer:?}"));
     assert!(holds_a_key(key.as_bytes()) && key.len() == 47, "{answer:?}");
+    assert_eq!(*link, format!("Edit link (secret): {url}/edit#{key}"));
     ((*url).to_owned(), key.to_owned())
 }
 
 async fn published(app: &TestApp, answer: &Answer) -> Value {
-    let (url, _) = two_lines(answer);
+    let (url, _) = in_text(answer);
     app.page(url.strip_prefix(&format!("{BASE_URL}/")).unwrap()).await
 }
 
@@ -60,7 +61,7 @@ async fn published(app: &TestApp, answer: &Answer) -> Value {
 async fn a_form_publishes_a_page_whose_key_opens_it() {
     let app = TestApp::new();
     let answer = app.send(form(&[field("title", "From a form"), field("content", "Some *text*.")])).await;
-    let (url, key) = two_lines(&answer);
+    let (url, key) = in_text(&answer);
     let slug = url.strip_prefix(&format!("{BASE_URL}/from-a-form-")).unwrap();
     assert_eq!(answer.header("location"), url);
     let page = app.page(&format!("from-a-form-{slug}")).await;
@@ -109,6 +110,10 @@ async fn the_title_is_the_field_the_query_a_heading_or_the_file() {
         (markdown(text).query("title=Query+title"), "Query title"),
         (markdown(text), "First level"),
         (markdown("Under\n====="), "Under"),
+        (markdown("---\ntitle: 'In front'\n---\n\n# Heading").query("title=Query"), "Query"),
+        (markdown("---\r\ntitle: 'In front'\r\n---\r\n\r\n# Heading"), "In front"),
+        (form(&[("file", Some("note.md"), b"---\ntitle: In front\n---\ntext")]), "In front"),
+        (form(&[("file", Some("My note.md"), b"---\ntags: a\n---\ntext")]), "My note"),
     ] {
         let answer = app.send(request).await;
         let page = published(&app, &answer).await;
@@ -157,7 +162,7 @@ async fn the_answer_has_the_form_that_accept_names() {
         assert_eq!(answer.header("content-type"), "application/json");
     }
     for accept in ["*/*", "", "text/plain", "text/markdown", "text/html;q=0"] {
-        two_lines(&app.send(ask(accept)).await);
+        in_text(&app.send(ask(accept)).await);
     }
     let answer = app.send(ask(BROWSER)).await;
     assert_eq!(answer.expect_status(201).header("content-type"), "text/html; charset=utf-8");
@@ -182,7 +187,10 @@ async fn an_error_is_json_and_for_browsers_the_form_with_the_text() {
     let html = answer.text();
     assert!(html.contains("\n\nMy &#60;b&#62;text&#60;/b&#62; &#38; more</textarea>"), "{html}");
     assert!(html.contains("\na\u{7}b &#38; c</textarea>"), "{html}");
-    assert!(html.contains("role=\"status\"><span>The field title is not valid"), "{html}");
+    assert!(
+        html.contains("role=\"status\"><span>The title is too long, or has a character in it that can’t be shown"),
+        "{html}"
+    );
 }
 
 #[tokio::test]
@@ -255,8 +263,9 @@ async fn a_form_with_a_wrong_field_answers_400_that_names_it() {
     let app = TestApp::new();
     let (title, content) = (field("title", "T"), field("content", "c"));
     for (request, named) in [
-        (form(&[title, content, field("text", "x")]), "`title`, `content` and `action`"),
+        (form(&[title, content, field("text", "x")]), "`title`, `content` (or `file`) and `action`"),
         (form(&[title, content, content]), "`content` is there twice"),
+        (form(&[title, content, field("file", "c")]), "`content` is there twice"),
         (form(&[title, title, content]), "`title` is there twice"),
         (form(&[title]), "`content` is missing"),
         (form(&[title, content, field("action", "delete")]), "`publish` or `preview`"),
@@ -306,7 +315,7 @@ async fn a_form_that_a_browser_sends_for_another_site_answers_403() {
         post().header("origin", BASE_URL),
         post().header("origin", "http://pages.example"),
     ] {
-        two_lines(&app.send(request).await);
+        in_text(&app.send(request).await);
     }
 }
 

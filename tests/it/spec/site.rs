@@ -195,6 +195,9 @@ async fn markdown_by_accept_begins_with_the_title_and_has_its_own_tag() {
         ("A b", "# A *b*\n\nText.", "# A *b*\n\nText."),
         ("A b", "A b\n===\nText.", "A b\n===\nText."),
         ("", "Text.", "Text."),
+        ("A *b*", "---\ntags: [a]\n---\n\nText.", "# A \\*b\\*\n\nText."),
+        ("A b", "---\ntitle: A b\n---\n# A *b*", "# A *b*"),
+        ("", "---\ntitle: b\n---\n", "---\ntitle: b\n---\n"),
     ] {
         let page = app.publish("A page", content).await;
         app.update(&page, json!({"title": title})).await.expect_status(200);
@@ -291,10 +294,14 @@ async fn a_404_and_a_410_are_pages_that_say_which() {
     let app = TestApp::new();
     let deleted = app.deleted().await;
     for (path, status) in [("/never-was-2222bbbb", 404), ("/no-slug", 404), (&format!("/{}", deleted.slug), 410)] {
-        let answer = app.get(path).await;
+        let answer = app.send(Request::get(path).header("accept", "text/html,*/*;q=0.8")).await;
         assert!(is_html(answer.expect_status(status)), "{answer:?}");
         assert!(answer.text().contains(&status.to_string()) && answer.text().contains("<h1"), "{answer:?}");
         assert!(answer.header("content-security-policy").contains("default-src 'none'"), "{answer:?}");
+        // A shell has no use for a page of style, and its prompt stands on a line of its own.
+        let answer = app.get(path).await;
+        assert!(answer.expect_status(status).text().ends_with("}\n"), "{answer:?}");
+        assert!(answer.members("vary").contains(&"accept".to_owned()), "{answer:?}");
     }
 }
 
@@ -311,7 +318,7 @@ async fn a_page_asks_for_no_file_that_another_version_may_lack() {
     let app = TestApp::new();
     let page = app.published().await;
     for path in ["/help", &format!("/{}", page.slug), "/never-was-2222bbbb"] {
-        let answer = app.get(path).await;
+        let answer = app.send(Request::get(path).header("accept", "text/html")).await;
         let (head, _) = answer.text().split_once("</head>").unwrap();
         assert!(head.contains("<style>") && !head.contains("stylesheet") && !head.contains("@import"), "{head}");
         assert!(!answer.text().contains("/assets/"), "{answer:?}");

@@ -28,8 +28,10 @@ fn print(commands: &str) -> Vec<String> {
 }
 
 fn address(printed: &str) -> &str {
-    let (address, key) = printed.trim_end().split_once('\n').unwrap_or_else(|| panic!("two lines: {printed}"));
-    assert!(key.starts_with("Edit key (shown this once): hbk_"), "{printed}");
+    let lines: Vec<_> = printed.lines().collect();
+    let [address, key, link] = lines[..] else { panic!("three lines: {printed}") };
+    let key = key.strip_prefix("Edit key (shown this once): ").unwrap_or_else(|| panic!("{printed}"));
+    assert!(key.starts_with("hbk_") && link == format!("Edit link (secret): {address}/edit#{key}"), "{printed}");
     address
 }
 

@@ -52,9 +52,10 @@ export function mark(field, text) {
 }
 
 function report(problem, retry) {
-    const { field, status } = problem;
+    const { field, status, wait } = problem;
     const message = problem instanceof Problem ? problem.message : `Something went wrong: ${problem.message}`;
-    if (!field) return say(message, 'bad', ...(status === 0 || status === 429 || status >= 500 ? [answer('Try again', retry)] : []));
+    const isSoon = status === 0 || status >= 500 || (status === 429 && wait <= 60);
+    if (!field) return say(message, 'bad', ...(isSoon ? [answer('Try again', retry)] : []));
     say('');
     mark(field, message);
     field.focus({ preventScroll: true });
@@ -63,6 +64,14 @@ function report(problem, retry) {
 }
 
 export const clock = (time) => new Date(time).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
+
+// How the server's words begin, which are for programs too; the field that they are about; and what a person reads beside it.
+const OF_FIELDS = [
+    ['The page has no title', 'title', 'Give your page a title.'],
+    ['No title was sent', 'title', 'Give your page a title. The heading of your text can’t be one.'],
+    ['The field `title` is not valid', 'title', 'The title has a character in it that can’t be shown. Clear the title, and type it again.'],
+    ['The field `content` contains a text or a link', 'content', 'The people who run this site don’t publish this text, or a link in it. Remove it, or ask them.'],
+];
 
 function words({ status }, body, wait, after) {
     const limit = /^Limit reached(: [^.]+)\./.exec(body?.message)?.[1] ?? '';
@@ -97,11 +106,9 @@ export async function ask(path, { headers, expect = () => true, after = 'Your te
             : 'You’re offline. Your text is saved here; try again when you’re back online.', { status: 0 });
     }
     const wait = Number(response.headers.get('retry-after')) || 5;
-    const message = words(response, body, wait, after);
-    // The server's words are for shells too.
-    const isOfTitle = message.startsWith('The page has no title');
-    throw new Problem(isOfTitle ? 'Give your page a title.' : message,
-        { status: response.status, code: body?.error, wait, field: isOfTitle ? $('title') : undefined });
+    const [, name, ofField] = OF_FIELDS.find(([start]) => body?.message?.startsWith(start)) ?? [];
+    throw new Problem(ofField ?? words(response, body, wait, after),
+        { status: response.status, code: body?.error, wait, field: name && $(name) });
 }
 
 /** Runs `work` once at a time, and says how it failed. `control` shows that it runs. */
