@@ -90,10 +90,12 @@ pub const CREATE_PAGE: Operation = Operation {
     title: "Publish a page",
     summary: "Publishes a Markdown page at a new public address. Returns `url` and `edit_key`. The key is shown only now and cannot be recovered: give it to the user, never publish it.",
     rest_notes: "Needs no credential. A body that is refused spends no quota, unless the error is `content_refused` or `key_in_use`.",
-    tool_notes: "The result also has a text for the user alone: the secret edit link, `<url>/edit#<edit_key>`. \
-                 The title is shown as the heading, so leave it out of the content. \
-                 Markdown: paragraphs, headings, bold, italic, strikethrough, lists, quotes, code, rules, links and https images. Bare web addresses become links; raw HTML and tables show as text. \
-                 Calling again makes another page.",
+    tool_notes: concat!(
+        "The result also has a text for the user alone: the secret edit link, `<url>/edit#<edit_key>`. ",
+        "The title is shown as the heading, so leave it out of the content. ",
+        include_str!("discovery/templates/markdown.txt"),
+        " Calling again makes another page.",
+    ),
     tags: ["publish", "markdown"],
     scope: None,
     limit: Some(LimitKind::Create),

@@ -43,7 +43,7 @@ pub(super) static EDITOR_POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
 
 /// Allows the embedded style sheet, our icon, and images over `https`.
 fn policy(styles: &str, others: &str) -> HeaderValue {
-    let style = BASE64_STANDARD.encode(Sha256::digest(STYLE));
+    let style = BASE64_STANDARD.encode(Sha256::digest(STYLE.as_bytes()));
     let policy = format!(
         "default-src 'none'; style-src {styles}'sha256-{style}'; img-src 'self' https:; base-uri 'none'; \
          frame-ancestors 'none'; {others}"
@@ -111,7 +111,7 @@ impl<'a> Layout<'a> {
     pub(super) fn new(base_url: &'a Origin, links: &'a [SiteLink]) -> Self {
         let base_url = base_url.as_str();
         let (icon_path, version) = (metadata::path::ICON, VERSION.as_str());
-        Self { base_url, mcp_base_url: base_url, style: STYLE, icon_path, version, links }
+        Self { base_url, mcp_base_url: base_url, style: STYLE.as_str(), icon_path, version, links }
     }
 }
 
@@ -144,6 +144,11 @@ impl PageTemplate<'_> {
     /// Escaped for HTML.
     fn image(&self) -> Option<&str> {
         first_image(self.content_html)
+    }
+
+    /// Of a report by mail, for those who cannot follow the link.
+    fn report_address(&self) -> Option<&str> {
+        self.report_url?.strip_prefix("mailto:")?.split('?').next()
     }
 
     pub(super) fn is_long(title: &str) -> bool {
@@ -184,7 +189,7 @@ pub fn fingerprint() -> &'static str {
             // These decide which values the templates get.
             include_str!("templates.rs"),
             include_str!("article.rs"),
-            STYLE,
+            STYLE.as_str(),
             FAVICON,
         ];
         assets::short_hash(templates.map(str::as_bytes))
@@ -265,9 +270,12 @@ mod tests {
 
     #[test]
     fn a_page_can_be_reported_where_there_is_a_contact() {
-        let reported = super::html(&PageTemplate { report_url: Some("mailto:a@b.example?subject=\"x"), ..page() }, 0);
-        assert!(reported.contains("Report this page</a>") && !reported.contains("subject=\"x"), "{reported}");
-        assert!(!super::html(&page(), 0).contains("Report this page"));
+        let foot = |report_url| super::html(&PageTemplate { report_url, ..page() }, 0);
+        let by_mail = foot(Some("mailto:a@b.example?subject=\"x"));
+        assert!(by_mail.contains(" · Report: <a ") && by_mail.contains(">a@b.example</a>"), "{by_mail}");
+        assert!(!by_mail.contains("subject=\"x"), "{by_mail}");
+        assert!(foot(Some("https://b.example/report?url=x")).contains(">Report this page</a>"));
+        assert!(!foot(None).contains("Report"));
     }
 
     #[test]
@@ -310,7 +318,7 @@ mod tests {
             "<meta property=\"og:url\" content=\"https://pages.example/a-22222222\">",
             "<meta property=\"og:type\" content=\"article\">",
             "<meta property=\"og:site_name\" content=\"Handbill\">",
-            "<a href=\"https://pages.example/a-22222222.md\" type=\"text/markdown\">Markdown source</a>",
+            "<a href=\"https://pages.example/a-22222222.md\" type=\"text/markdown\">Markdown</a>",
         ] {
             assert!(html.contains(expected), "{expected}");
         }

@@ -16,17 +16,22 @@ fn with_contact(contact: Option<&str>) -> TestApp {
 
 #[tokio::test]
 async fn every_page_can_be_reported_with_its_address_filled_in() {
-    for (contact, expected) in [
-        ("abuse@example.org", "mailto:abuse@example.org?subject=Report%20of%20https%3A%2F%2Fpages.example%2F"),
-        ("https://example.org/abuse", "https://example.org/abuse?url=https%3A%2F%2Fpages.example%2F"),
+    for (contact, expected, words) in [
+        (
+            "abuse@example.org",
+            "mailto:abuse@example.org?subject=Report%20of%20https%3A%2F%2Fpages.example%2F",
+            "abuse@example.org",
+        ),
+        (
+            "https://example.org/abuse",
+            "https://example.org/abuse?url=https%3A%2F%2Fpages.example%2F",
+            "Report this page",
+        ),
     ] {
         let app = with_contact(Some(contact));
         let page = app.published().await;
         let html = app.get(&format!("/{}", page.slug)).await.text().to_owned();
-        assert!(
-            html.contains(&format!("<a href=\"{expected}{}\" rel=\"nofollow\">Report this page</a>", page.slug)),
-            "{html}"
-        );
+        assert!(html.contains(&format!("<a href=\"{expected}{}\" rel=\"nofollow\">{words}</a>", page.slug)), "{html}");
         assert!(
             app.get("/llms.txt")
                 .await
@@ -38,7 +43,7 @@ async fn every_page_can_be_reported_with_its_address_filled_in() {
     }
     let app = TestApp::new();
     let page = app.published().await;
-    assert!(!app.get(&format!("/{}", page.slug)).await.text().contains("Report this page"));
+    assert!(!app.get(&format!("/{}", page.slug)).await.text().contains("Report"));
 }
 
 #[tokio::test]

@@ -41,6 +41,8 @@ function close(name) {
     hideLink();
     login.hidden = editor.hidden = true;
     closePreview();
+    // The address leads nowhere now.
+    $('where').textContent = $('where').textContent;
     $('opening').hidden = $('closed').hidden = false;
     // A page that operators have hidden may come back, so its key goes only when its owner says so.
     $('remove').hidden = !saved(slug);
@@ -84,21 +86,36 @@ const open = once(loginButton, async () => {
     content.setSelectionRange(0, 0);
     content.focus({ preventScroll: true });
     scrollTo(0, 0);
-    if (!unsaved || !changes(unsaved)) return;
-    if (unsaved.updated_at === opened.updated_at) {
-        fill(unsaved);
-        say('Your unsaved changes are back.');
-    } else {
-        choose(unsaved, read);
-    }
+    if (unsaved && changes(unsaved)) resume(unsaved, read);
 });
+
+function show(text) {
+    fill(text);
+    keepDraft();
+    follow();
+}
 
 function load({ body, etag }) {
     // A field has LF alone, whatever the page's source has.
     opened = { title: body.title ?? '', content: body.content.replace(/\r\n?/g, '\n'), updated_at: body.updated_at, etag };
-    fill(opened);
-    follow();
+    show(opened);
 }
+
+/** Goes on with the draft `mine` of the page that is `now` on the screen. */
+function resume(mine, now) {
+    if (mine.updated_at !== opened.updated_at) return choose(mine, now);
+    show(mine);
+    say('Your unsaved changes are back.', '', answer('Discard them', discard));
+}
+
+const discard = once($('discard'), async () => {
+    const mine = draft();
+    const now = await ask(path, { expect: hasText });
+    load(now);
+    say('This is the published text.', '', answer('Back to my text', () => resume(mine, now)));
+    content.focus();
+});
+$('discard').addEventListener('click', discard);
 
 $('remove').addEventListener('click', () => {
     forget(slug);
@@ -117,14 +134,11 @@ const draft = () => ({ ...sheet(), updated_at: opened.updated_at, etag: opened.e
 /** Shows the draft `mine` of a page that has changed to `now`, and lets its writer choose. */
 function choose(mine, now) {
     opened = { ...opened, updated_at: mine.updated_at, etag: mine.etag };
-    fill(mine);
-    keepDraft();
-    follow();
+    show(mine);
     say('This page changed since you opened it, maybe in another tab. Your text is still here.', 'bad',
         element('a', 'See current page', { href: `/${slug}`, target: '_blank', className: 'button' }),
         answer('Use current page', () => {
             load(now);
-            keepDraft();
             say('This is the current page.', '', answer('Back to my text', () => choose(mine, now)));
         }),
         answer('Save mine anyway', once($('save'), () => save(null))));
@@ -145,7 +159,6 @@ async function save(etag) {
 function done(read) {
     load(read);
     if (saved(slug)) keep({ ...saved(slug), title: opened.title });
-    keepDraft();
     confirmOn($('save'), 'Saved');
 }
 
@@ -159,7 +172,11 @@ const saveNow = once($('save'), () => {
 login.addEventListener('submit', open);
 editor.addEventListener('submit', saveNow);
 helpTyping(saveNow, saveNow);
-const keepDraft = guard(slug, () => opened && changes() && draft(), 'Not published yet · Draft saved', isLinkSafe);
+const keepDraft = guard(slug, () => {
+    const isChanged = opened && changes();
+    $('discard').hidden = !isChanged;
+    return isChanged && draft();
+}, 'Not published yet · Draft saved', isLinkSafe);
 $('show-preview').addEventListener('click', once($('show-preview'), togglePreview));
 
 // On a phone, the question is below the screen.

@@ -1,10 +1,10 @@
 // The home page: writing, the draft, files, publishing, and the receipt of a page that was just published.
 
 import { hideLink, isLinkSafe, showLink } from './editlink.js';
-import { dropDraft, isPage, keep, newKey, saved, takeDraft } from './keys.js';
+import { dropDraft, isPage, keep, newKey, notePublished, published, saved, takeDraft } from './keys.js';
 import { closePreview, follow, startPreview, togglePreview } from './preview.js';
 import { askForBreaks, check, content, count, fill, form, guard, helpTyping, sheet, title } from './sheet.js';
-import { $, Problem, answer, ask, copy, once, say, tell } from './ui.js';
+import { $, Problem, answer, ask, copy, element, once, say, tell } from './ui.js';
 
 const editor = $('editor');
 editor.noValidate = true;
@@ -52,8 +52,8 @@ async function openFile(file) {
         if (!confirm(`Replace your text with ${file.name}?`)) return;
         title.value = '';
     }
-    // The first heading becomes the title by itself.
-    const name = /^#/m.test(text) ? '' : file.name.replace(/\.\w{1,8}$/, '');
+    // The first heading becomes the title by itself, and so does front matter's title.
+    const name = /^#/m.test(text) || /^\ufeff?---\s[^]*?^title:/m.test(text) ? '' : file.name.replace(/\.\w{1,8}$/, '');
     show({ title: title.value || name, content: text });
     say(`${file.name} was opened.`);
 }
@@ -140,6 +140,7 @@ function showReceipt(page) {
     if (!isStored) keep(page);
     $('address').href = $('open-page').href = $('address').textContent = page.url;
     showLink(page, 'This browser won’t save the edit link. Copy it now: you won’t see it again.');
+    notePublished(page.slug);
     $('share').hidden = !navigator.share;
     $('share').onclick = () => navigator.share({ title: page.title, url: page.url }).catch(() => {});
     $('published').hidden = false;
@@ -151,6 +152,7 @@ $('another').addEventListener('click', () => {
     if (!isLinkSafe() && !confirm('The edit link is not saved anywhere. Leave without it?')) return;
     hideLink();
     $('published').hidden = true;
+    notePublished('');
     say('');
     editor.hidden = false;
     startPreview();
@@ -168,6 +170,10 @@ function restore() {
     const isOther = draft && found.content && (found.content !== draft.content || found.title !== draft.title);
     if (draft || (!isAnswer && found.content)) {
         say('Your draft is back.', '', ...(isOther ? [answer('Use the text that was here', () => show(found))] : []));
+    } else if (published() && performance.getEntriesByType('navigation')[0].type !== 'navigate') {
+        const { slug, title: name } = published();
+        const link = (words, href) => element('a', words, { href, className: 'button' });
+        say(`Published: ${name || slug}.`, '', link('View', `/${slug}`), link('Edit', `/${slug}/edit`));
     }
     count();
     $('pick').hidden = false;

@@ -59,25 +59,35 @@ export function forget(slug) {
 export const tabKey = (slug) => stored(() => sessionStorage.getItem(KEY + slug));
 export const keepInTab = (slug, key) => stored(() => sessionStorage.setItem(KEY + slug, key));
 
-/** Adds the keys in `text` of pages at one of `origins`: a JSON object a line, or an address and its key on the next line. */
+/** The page that this tab has published last, for a reload of the receipt. */
+const PUBLISHED = 'handbill:published';
+export const published = () => saved(stored(() => sessionStorage.getItem(PUBLISHED)));
+export const notePublished = (slug) => stored(() => sessionStorage.setItem(PUBLISHED, slug));
+
+/** Adds the keys in `text` of pages at one of `origins`: a JSON object or an edit link a line, or an address and its key on the next line. */
 export function importKeys(text, origins) {
-    const counts = { added: 0, here: 0, differ: 0, none: 0 };
+    const counts = { added: 0, here: 0, differ: 0, none: 0, again: 0 };
+    const added = new Set();
     let address;
     for (const line of text.split(/\s*\n\s*/).filter(Boolean)) {
-        if (/^https?:\S+$/.test(line)) address = line;
-        else counts[importLine(line, address, origins)] += 1;
+        const link = /https?:\S+(?=\/edit#)/.exec(line)?.[0];
+        if (!link && /^https?:\S+$/.test(line)) address = line;
+        else counts[importLine(line, link ?? address, origins, added)] += 1;
     }
     return counts;
 }
 
-function importLine(line, address, origins) {
+function importLine(line, address, origins, added) {
     try {
         const { url, edit_key, title, created_at } = line[0] === '{' ? JSON.parse(line) : { url: address, edit_key: findKey(line) };
         const { origin, pathname } = new URL(url);
         const slug = pathname.slice(1);
-        const here = saved(slug);
-        if (here && origins.includes(origin)) return here.edit_key === edit_key ? 'here' : 'differ';
-        return origins.includes(origin) && keep({ slug, url, title, edit_key, created_at }) ? 'added' : 'none';
+        const here = origins.includes(origin) && saved(slug);
+        // A file has the key of a page in a line of its own, and in the edit link.
+        if (here) return here.edit_key !== edit_key ? 'differ' : added.has(slug) ? 'again' : 'here';
+        if (!origins.includes(origin) || !keep({ slug, url, title, edit_key, created_at })) return 'none';
+        added.add(slug);
+        return 'added';
     } catch {
         return 'none';
     }
@@ -96,9 +106,14 @@ export function takeDraft(slug) {
     return typeof draft?.content === 'string' ? draft : null;
 }
 
+/** Whether another tab has changed the draft. */
+export const isDraft = ({ key }, slug) => key === DRAFT + slug;
+
+export const TAKEN = 'Not saved: another tab has taken over this draft';
+
 /** Returns why the draft is not stored, if so. */
 export function saveDraft(slug, fields) {
-    if (![null, written].includes(raw(DRAFT + slug))) return 'Not saved: another tab has the draft';
+    if (![null, written].includes(raw(DRAFT + slug))) return TAKEN;
     const text = JSON.stringify(fields);
     if (!write(DRAFT + slug, text)) return 'Not saved: this browser won’t store it';
     written = text;

@@ -27,8 +27,9 @@ const note = (words) => { $('preview-note').textContent = words; };
 
 /** Shows the part of the page that is beside the text on the screen. */
 function followScroll() {
-    const room = document.documentElement.scrollHeight - innerHeight;
-    if (isWide.matches) pane.scrollTop = room > 0 ? (pane.scrollHeight - pane.clientHeight) * scrollY / room : 0;
+    // The foot of the page is below the text.
+    const room = content.getBoundingClientRect().bottom + scrollY - innerHeight;
+    if (isWide.matches) pane.scrollTop = room > 0 ? (pane.scrollHeight - pane.clientHeight) * Math.min(1, scrollY / room) : 0;
 }
 
 /** Whether a title is so wide that the page shows it smaller. The server has the same rule. */
@@ -50,7 +51,7 @@ export async function follow() {
     if (excess()) return note(`${excess()}. Shorten it to see the preview.`);
     if (!content.value) {
         write(title.value, '');
-        return note('Your page appears here as you write.');
+        return note('');
     }
     try {
         const { body } = await ask('/', { method: 'POST', body: form('preview'), expect: (body) => 'article_html' in body, after: '' });

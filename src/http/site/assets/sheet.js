@@ -1,6 +1,6 @@
 // The sheet: its two fields, help while typing, how long the fields are, whether they may be sent, and when they are stored.
 
-import { dropDraft, saveDraft } from './keys.js';
+import { TAKEN, dropDraft, isDraft, saveDraft, takeDraft } from './keys.js';
 import { $, Problem, answer, mark, say } from './ui.js';
 
 export const [title, content] = [$('title'), $('content')];
@@ -21,13 +21,18 @@ const ALONE = /^\s*$|^[ \t]*([-*+]\s|[-*_=]+\s*$|[>#]|```|~~~|\d{1,9}[.)]\s)|^( 
 /** A break behind a line of fewer characters was typed to be seen. Longer lines may be a file's that is wrapped. */
 const SHORT = 50;
 
+const isFence = (line) => /^\s*(```|~~~)/.test(line);
+
+// Front matter is no text. The server has a narrower rule.
+const FRONT_MATTER = /^---[ \t]*\n(?:(?:[^\s:]+:(?!\S)|-\s|[ \t]).*\n)+?---[ \t]*(?=\n|$)/;
+
 /** Each line of `text`, and whether Markdown joins it with the next one. */
 function joined(text) {
+    const front = FRONT_MATTER.exec(text)?.[0].split('\n').length ?? 0;
     let isCode = false;
     return text.split('\n').map((line, at, lines) => {
-        const isFence = /^\s*(```|~~~)/.test(line);
-        if (isFence) isCode = !isCode;
-        const isAlone = isFence || isCode || [line, lines[at + 1] ?? ''].some((line) => ALONE.test(line));
+        if (isFence(line)) isCode = !isCode;
+        const isAlone = at < front || isFence(line) || isCode || [line, lines[at + 1] ?? ''].some((line) => ALONE.test(line));
         return [line, !isAlone && !/(\\| {2})$/.test(line)];
     });
 }
@@ -47,17 +52,20 @@ $('breaks').addEventListener('click', () => {
 
 const act = $('save') ? 'Save' : 'Publish';
 
-let isBreakAsked = false;
+/** Whether the writer of this text wants its short lines joined. */
+let mayJoin = false;
 
-/** Asks once whether short lines stay lines, unless `before` had such lines too. Returns whether it asks; an answer calls `send`. */
+/** Asks until it is answered whether short lines stay lines, unless `before` had such lines too. Returns whether it asks. An answer calls `send`. */
 export function askForBreaks(send, before = '') {
-    if (isBreakAsked || joinsShort(before) || !joinsShort(content.value)) return false;
-    isBreakAsked = true;
+    if (mayJoin || joinsShort(before) || !joinsShort(content.value)) return false;
     const keep = answer(`${act} with line breaks`, () => {
         keepBreaks();
         send();
     });
-    say('Some of your lines will run together into one paragraph.', '', keep, answer(`${act} as it is`, send));
+    say('Some of your lines will run together into one paragraph.', '', keep, answer(`${act} as it is`, () => {
+        mayJoin = true;
+        send();
+    }));
     keep.focus();
     return true;
 }
@@ -93,7 +101,7 @@ export function check() {
 }
 
 export function fill(text) {
-    isBreakAsked = false;
+    mayJoin = false;
     title.value = text.title;
     content.value = text.content;
     for (const field of [title, content]) mark(field, '');
@@ -125,6 +133,12 @@ export function guard(slug, draft, words, isSafe) {
         isStored = !refusal;
         state = fields ? refusal || words : '';
         count();
+        if (refusal === TAKEN) {
+            say(`${TAKEN}.`, 'bad', answer('Save it from here', () => {
+                takeDraft(slug);
+                keep();
+            }));
+        }
     };
     content.form.addEventListener('input', ({ target }) => {
         // The form has the chooser of files too.
@@ -137,6 +151,7 @@ export function guard(slug, draft, words, isSafe) {
         timer = setTimeout(keep, 300);
     });
     addEventListener('pagehide', keep);
+    addEventListener('storage', (event) => event.newValue && isDraft(event, slug) && keep());
     document.addEventListener('visibilitychange', () => document.hidden && keep());
     addEventListener('beforeunload', (event) => {
         keep();
@@ -145,11 +160,14 @@ export function guard(slug, draft, words, isSafe) {
     return keep;
 }
 
+/** A browser types so many lines in 100 ms. For each line it looks at all. */
+const MAX_TYPED_LINES = 100;
+
 /** Replaces the text between `start` and `end`, as typing does, and then selects the part of it from `from` to `to`. */
 function replace(start, end, text, from = text.length, to = from) {
     content.setSelectionRange(start, end);
     // Only this keeps the history of changes. The preview may hide the field, which takes no commands then.
-    if (!document.execCommand(text ? 'insertText' : 'delete', false, text)) {
+    if (text.split('\n', MAX_TYPED_LINES).length === MAX_TYPED_LINES || !document.execCommand(text ? 'insertText' : 'delete', false, text)) {
         content.setRangeText(text);
         content.dispatchEvent(new InputEvent('input', { bubbles: true }));
     }
@@ -202,7 +220,7 @@ function goOn(event) {
     const [value, start, end] = selection();
     const line = value.slice(value.lastIndexOf('\n', start - 1) + 1, start);
     const [whole, lead, bullet, number, dot, space, box] = ITEM.exec(line) ?? [];
-    if (start !== end || !whole) return;
+    if (start !== end || !whole || value.slice(0, start).split('\n').filter(isFence).length % 2) return;
     event.preventDefault();
     const isEmpty = whole === line && !/\S/.test(value.slice(start).split('\n', 1)[0]);
     if (isEmpty) return replace(start - line.length, start, '\n');
@@ -211,11 +229,18 @@ function goOn(event) {
     begun = [content.selectionStart - marker.length, content.selectionStart];
 }
 
-/** A marker that a person types behind Enter's takes its place. */
-function takeMarker({ data }) {
+/** The text before a typed marker took the place of Enter's. */
+let doubled = null;
+
+/** A marker that a person types behind Enter's takes its place, and so do the blanks before a text that goes on with the item. */
+function takeMarker({ data, inputType }) {
     const [value, start] = selection();
+    // Nobody has seen this text, so Undo goes one step further.
+    if (inputType === 'historyUndo' && value === doubled) return document.execCommand('undo');
     const typed = value.slice(begun[1], start);
-    if (data !== ' ' || !/^([-*+]|\d{1,8}[.)]) $/.test(typed)) return;
+    const isOther = /^[ \t]*([-*+]|\d{1,8}[.)]) $/.test(typed) || (/^[ \t]{2,}\S/.test(typed) && !/^\s+([-*+]|\d{1,8}[.)]?)$/.test(typed));
+    if (!data || !isOther) return;
+    doubled = value;
     replace(begun[0], start, typed);
     begun = [0, Infinity];
 }
@@ -229,8 +254,13 @@ function breakLine(event) {
 
 const inText = { b: () => surround('**'), i: () => surround('*'), k: link };
 
-/** Helps in the sheet. Ctrl+Enter or ⌘+Enter calls `send`, Ctrl+S or ⌘+S `save`. */
+/** Helps in the sheet. Ctrl+Enter or ⌘+Enter calls `send`, or presses the button that has the focus in a message. Ctrl+S or ⌘+S calls `save`. */
 export function helpTyping(send, save) {
+    $('status').addEventListener('keydown', (event) => {
+        if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
+        event.preventDefault();
+        if (!event.repeat) event.target.click();
+    });
     content.form.addEventListener('keydown', (event) => {
         if (event.isComposing || event.altKey) return;
         const { target, shiftKey } = event;

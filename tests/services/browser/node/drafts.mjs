@@ -88,6 +88,18 @@ await withBrowser(name, async (browser) => {
         await tab.evaluate(() => [document.activeElement.id, document.activeElement.getAttribute('aria-invalid')]), ['title', 'true']);
     await tab.keyboard.type('T');
     assert.equal(await tab.$eval('#title-problem', (problem) => problem.hidden), true, 'typing takes the problem away');
+    // A character that titles must not have is named there too, not by its number.
+    await put(tab, 'title', 'a\u202eb');
+    await press(tab, '[value=publish]');
+    await tab.waitForFunction(() => document.getElementById('title-problem').textContent.includes('a character in it that can’t be shown'));
+    await put(tab, 'title', 'T');
+    // A title in front matter is the page's title.
+    writeFileSync('front.md', '---\ntitle: In front\n---\n\nDropped text.');
+    await input.uploadFile('front.md');
+    await said(tab, 'front.md was opened');
+    assert.equal(await text(tab, 'title'), '');
+    await put(tab, 'content', 'Dropped text.');
+    await put(tab, 'title', 'T');
     assert.equal(await text(tab, 'content'), 'Dropped text.');
 
     // The limit is shown from four fifths of it on. A text that is too long is reported and not sent.

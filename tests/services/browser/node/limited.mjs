@@ -17,7 +17,7 @@ await withBrowser(name, async (browser) => {
     await write(tab, 'content', 'More text.');
     await press(tab, '[value=publish]');
     await said(tab, 'reached its limit');
-    assert.match(await text(tab, 'status'), /Your text is saved; try again after .+\./);
+    assert.match(await text(tab, 'status'), /Your text is saved; try again after .+\.$/, 'nobody tries for an hour');
     assert.equal(await text(tab, 'content'), 'More text.');
     await keepScreenshot(tab, `${name}-limited`);
 

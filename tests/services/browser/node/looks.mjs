@@ -22,7 +22,7 @@ const MARKDOWN = [
 ].join('\n\n');
 
 // These depend on the width, which differs beside the text.
-const OF_WIDTH = /^(-webkit-)?(width|height|inline-size|block-size|perspective-origin|transform-origin|(margin|padding|max|min)-.*|margin|padding)$|^--/;
+const OF_WIDTH = /^(-webkit-)?(width|height|inline-size|block-size|perspective-origin|transform-origin|(margin|padding|max|min|inset)-.*|margin|padding|left|right)$|^--/;
 
 /** The computed style of each element of the article and of the title, without what depends on the width. */
 const styles = (tab, title, article) => tab.evaluate((title, article, ofWidth) => {

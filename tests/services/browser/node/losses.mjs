@@ -68,10 +68,18 @@ await withBrowser(name, async (browser) => {
         await stored(second, 'The second text');
         await first.bringToFront();
         await write(first, 'content', 'The first text goes on');
-        await first.waitForFunction(() => document.getElementById('count').textContent.includes('Not saved: another tab has the draft'));
+        await said(first, 'Not saved: another tab has taken over this draft');
         assert.deepEqual(await drafts(first), ['The second text']);
         await first.goto(`${base}/help`);
         assert.deepEqual(dialogs, ['beforeunload'], 'a text that is stored nowhere is not left unasked');
+        await openEditor(first, base);
+        await second.bringToFront();
+        await write(second, 'content', 'The second text goes on');
+        // The first one is told at once, and may take the draft back.
+        await said(first, 'Not saved: another tab has taken over this draft');
+        await first.bringToFront();
+        await press(first, '#status button');
+        assert.deepEqual(await drafts(first), ['The second text']);
     });
 
     // A reload brings the draft back once, also where the browser fills in the fields itself.
@@ -166,9 +174,11 @@ await withBrowser(name, async (browser) => {
         await end();
         assert.equal(requests, 1);
         assert.equal((await read(base, new URL(await text(tab, 'address')).pathname.slice(1))).content, 'Sent');
-        // The result, loaded again, is an empty editor that lists the page.
+        // The result, loaded again, is an empty editor that names the page.
+        const slug = new URL(await text(tab, 'address')).pathname;
         await tab.reload();
-        await shown(tab, 'pick');
+        await said(tab, 'Published: Slow.');
+        assert.deepEqual(await tab.$$eval('#status a', (links) => links.map((link) => link.getAttribute('href'))), [slug, `${slug}/edit`]);
         assert.deepEqual([await text(tab, 'title'), await text(tab, 'content')], ['', '']);
         assert.deepEqual(dialogs, ['beforeunload'], 'a key that is kept may be left');
         await openPages(tab, base);
@@ -209,7 +219,7 @@ await withBrowser(name, async (browser) => {
 
     // An export that somebody has damaged brings in what it still has, and a single download is one too.
     await inNewBrowser(browser, async (tab) => {
-        const [good, single, clash] = [await publish(base, 'Good', 'x'), await publish(base, 'Single', 'x'), await publish(base, 'Clash', 'x')];
+        const [good, single, clash, linked] = await Promise.all(['Good', 'Single', 'Clash', 'Linked'].map((title) => publish(base, title, 'x')));
         await openPages(tab, base);
         const chooser = await tab.$('#import');
         writeFileSync('clash.txt', `${clash.address}\n${clash.key}\n`);
@@ -219,14 +229,15 @@ await withBrowser(name, async (browser) => {
             JSON.stringify({ url: good.address, edit_key: good.key, title: { odd: 1 }, created_at: 5 }),
             JSON.stringify({ url: clash.address, edit_key: WRONG_KEY }),
             '{"url": "https://elsew',
-            `${single.address}\r\nEdit key (shown this once): ${single.key}\r`,
+            `${single.address}\r\nEdit key (shown this once): ${single.key}\r\nEdit link (secret): ${single.address}/edit#${single.key}\r`,
+            `${linked.address}/edit#${linked.key}`,
         ].join('\n'));
         await chooser.uploadFile('damaged.jsonl');
-        await said(tab, 'Added 2 pages: 1 already here with another key, which stays, 1 line wasn’t a key for this site.');
-        assert.deepEqual((await keys(tab)).sort(), [good.key, single.key, clash.key].sort());
+        await said(tab, 'Added 3 pages: 1 already here with another key, which stays, 1 line wasn’t a key for this site.');
+        assert.deepEqual((await keys(tab)).sort(), [good.key, single.key, clash.key, linked.key].sort());
         await tab.reload();
         await shown(tab, 'keys');
-        assert.equal((await tab.$$('#pages li')).length, 3, 'odd entries do not hide the others');
+        assert.equal((await tab.$$('#pages li')).length, 4, 'odd entries do not hide the others');
     });
 
     // The edit page: a wrong kept key, a whole link in the field, a forgotten key, a refused clipboard.
@@ -289,6 +300,32 @@ await withBrowser(name, async (browser) => {
         await press(tab, '#status button:nth-of-type(2)');
         await said(tab, 'Saved');
         assert.equal((await read(base, page.slug)).content, 'My own text.');
+    });
+
+    // Changes that nobody saved can be discarded for the published text, and come back once.
+    await inNewBrowser(browser, async (tab) => {
+        const edit = `${page.address}/edit#${page.key}`;
+        await tab.goto(edit);
+        await shown(tab, 'editor');
+        assert.ok(await tab.$eval('#discard', (button) => button.hidden), 'there is nothing to discard');
+        await write(tab, 'content', 'Junk.');
+        await stored(tab, 'Junk.');
+        await tab.goto(`${base}/help`);
+        await tab.goto(edit);
+        await said(tab, 'Your unsaved changes are back');
+        await press(tab, '#status button');
+        await said(tab, 'This is the published text');
+        assert.equal(await text(tab, 'content'), 'My own text.');
+        assert.deepEqual(await drafts(tab), []);
+        await press(tab, '#status button');
+        await said(tab, 'Your unsaved changes are back');
+        assert.equal(await text(tab, 'content'), 'Junk.');
+        await press(tab, '#discard');
+        await said(tab, 'This is the published text');
+        assert.equal(await text(tab, 'content'), 'My own text.');
+        await tab.reload();
+        await shown(tab, 'editor');
+        assert.equal(await text(tab, 'content'), 'My own text.');
     });
 
     // A title that stands alone survives a file, and one that is too long is counted, not cut.

@@ -3,7 +3,7 @@
 //   node reading.mjs chromium|firefox <base URL>
 
 import assert from 'node:assert/strict';
-import { keepScreenshot, openTab, withBrowser } from './browsers.mjs';
+import { keepScreenshot, openTab, publish, withBrowser } from './browsers.mjs';
 import { everyPage } from './pages.mjs';
 
 const [name, base] = process.argv.slice(2);
@@ -32,8 +32,9 @@ await withBrowser(name, async (browser) => {
     await keepScreenshot(tab, `${name}-columns`);
     const [whole, inList, wide] = await blocks(tab);
     assert.deepEqual([whole.scrolls, inList.scrolls, wide.scrolls], [false, false, true], '88 columns at 1280 pixels');
-    const text = await tab.evaluate(() => document.querySelector('.dates').getBoundingClientRect().left);
-    assert.equal(whole.left, text, 'code begins where the text begins');
+    const text = await tab.evaluate(() => document.querySelector('.dates').getBoundingClientRect().toJSON());
+    const sides = [text.left - whole.left, whole.right - text.right];
+    assert.ok(sides[0] > 20 && Math.abs(sides[0] - sides[1]) < 2, `code grows on both sides of the text: ${sides}`);
 
     for (const page of ['columns', 'wide', 'hebrew']) {
         await tab.goto(pages[page]);
@@ -48,11 +49,18 @@ await withBrowser(name, async (browser) => {
         }
     }
 
-    // Quotes are in the ink of the text.
+    // A quote in a quote is no paler.
     await tab.goto(pages.wide);
-    for (const quoted of ['blockquote p', 'blockquote blockquote p']) {
-        assert.equal(await styleOf(tab, quoted, 'color'), await styleOf(tab, 'article > p', 'color'), quoted);
-    }
+    assert.equal(await styleOf(tab, 'blockquote blockquote p', 'color'), await styleOf(tab, 'blockquote p', 'color'));
+
+    // A link within the page leads to its heading, and to the top by the name of the heading that repeats the title.
+    const linked = await publish(base, 'Long', `# Long\n\n[down](#the-last-one) \n\n${'A line.\n\n'.repeat(200)}## The *last* one\n\n[up](#long)`);
+    await tab.goto(linked.address);
+    const scroll = (words) => tab.evaluate((words) => [...document.querySelectorAll('article a')].find(({ textContent }) => textContent === words).click(), words);
+    await scroll('down');
+    await tab.waitForFunction(() => scrollY > 1000 && document.querySelector('h2').getBoundingClientRect().top < innerHeight);
+    await scroll('up');
+    await tab.waitForFunction(() => scrollY === 0);
 
     for (const width of [360, 1280]) {
         await tab.setViewport({ width, height: 740 });

@@ -86,6 +86,12 @@ await withBrowser(name, async (browser) => {
         [['text - text', 'text'], 'text - text\ntext'],
         // A person may type the marker that is there already, or another one.
         [['1) milk', '2) bread', '- jam'], '1) milk\n2) bread\n- jam'],
+        // An indented marker begins a list in the item, and blanks go on with it.
+        [['- one', '  - nested', 'again'], '- one\n  - nested\n  - again'],
+        [['1. one', '   more text'], '1. one\n   more text'],
+        [['- one', ' two'], '- one\n-  two'],
+        // Code is nobody's list.
+        [['```', '- one', 'two', '```', '- three', 'four'], '```\n- one\ntwo\n```\n- three\n- four'],
         [['- milk', '- bread', '* * *'], '- milk\n- bread\n* * *'],
     ]) {
         await write(tab, 'content', ' ');
@@ -96,6 +102,12 @@ await withBrowser(name, async (browser) => {
         }
         assert.equal(await value(tab), expected, typed[0]);
     }
+    // Undo takes a corrected marker away whole.
+    await write(tab, 'content', '1) milk');
+    await tab.keyboard.press('Enter');
+    await tab.keyboard.type('2) ');
+    await chord(tab, 'z');
+    assert.doesNotMatch(await value(tab), /2\) 2/);
 
     // Shift+Enter breaks a line.
     await write(tab, 'content', 'First line');
@@ -112,6 +124,16 @@ await withBrowser(name, async (browser) => {
     await press(tab, '#breaks');
     assert.equal(await value(tab), `${alone}250 g flour  \n500 ml milk  \n**3** eggs\n`);
     assert.ok(await tab.$eval('#joined', (offer) => offer.hidden));
+    // 100 KB of short lines too, before a person would notice. Front matter has its own lines.
+    const long = `---\ntitle: T\ntags:\n  - a\n---\n${'Forty letters and blanks are in this line\n'.repeat(2_400)}`;
+    await put(tab, 'content', long);
+    const time = await tab.evaluate(() => {
+        const start = performance.now();
+        document.getElementById('breaks').click();
+        return performance.now() - start;
+    });
+    assert.ok(time < 200, `${time} ms`);
+    assert.equal(await value(tab), long.replaceAll('line\nF', 'line  \nF'));
 
     // On a phone the offer is above the preview, and Publish asks a person who has not looked. Long lines may be a file's.
     await tab.setViewport({ width: 390, height: 664 });
@@ -126,6 +148,11 @@ await withBrowser(name, async (browser) => {
     await press(tab, '[value=publish]');
     await said(tab, 'will run together');
     assert.equal(await tab.evaluate(() => document.activeElement.textContent), 'Publish with line breaks');
+    // A second press is no answer.
+    await press(tab, '[value=publish]');
+    await tab.click('[value=publish]', { count: 2 });
+    await said(tab, 'will run together');
+    assert.ok(await tab.$eval('#published', (receipt) => receipt.hidden));
     await keepScreenshot(tab, `${name}-sheet-breaks`);
     await tab.setViewport({ width: 1280, height: 800 });
 
@@ -147,6 +174,14 @@ await withBrowser(name, async (browser) => {
     await tab.waitForFunction(() => {
         const { scrollTop, scrollHeight, clientHeight } = document.getElementById('preview');
         return scrollTop > 700 && scrollHeight - clientHeight - scrollTop < 2;
+    });
+    // Who writes at the end sees the end: the foot of the page is below it.
+    await tab.evaluate(() => scrollTo(0, 0));
+    await tab.waitForFunction(() => document.getElementById('preview').scrollTop === 0);
+    await tab.evaluate(() => scrollTo(0, document.getElementById('content').getBoundingClientRect().bottom + scrollY - innerHeight));
+    await tab.waitForFunction(() => {
+        const { scrollTop, scrollHeight, clientHeight } = document.getElementById('preview');
+        return scrollHeight - clientHeight - scrollTop < 2;
     });
     await keepScreenshot(tab, `${name}-sheet-beside`);
     assert.ok(await tab.$eval('#content', (field) => field.clientHeight >= field.scrollHeight - 1), 'the sheet grows with its text');
@@ -190,7 +225,8 @@ await withBrowser(name, async (browser) => {
         await tab.keyboard.press('Enter');
         await press(tab, '[value=publish]');
         await said(tab, 'will run together');
-        await press(tab, `#status button:nth-of-type(${choice})`);
+        if (choice === 1) await chord(tab, 'Enter');
+        else await press(tab, `#status button:nth-of-type(${choice})`);
         await shown(tab, 'published');
         const poem = new URL(await text(tab, 'address')).pathname.slice(1);
         assert.equal((await read(base, poem)).content, kept);
