@@ -117,7 +117,7 @@ pub struct Pause {
 impl Pause {
     pub(super) async fn run(self, paused: bool) -> Result<ExitCode, CommandError> {
         Client::new(&self.access).ask::<()>("/creates", &CreatesChange { paused, by: self.by }).await?;
-        print_line(if paused { "Creates are paused." } else { "Creates are open." })?;
+        print_line(if paused { "Publishing is paused." } else { "Publishing is open." })?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -120,8 +120,8 @@ async fn an_import_ends_at_the_first_line_that_is_not_whole() {
         (damaged.as_str(), 1, 2, "line 3 is damaged"),
         (&archive[..archive.len() - 1], 2, 4, "damaged"),
         (&lines[..3].concat(), 0, 3, "it was cut"),
-        ("{\"slug\":\"x\"}\n", 0, 0, "no archive"),
-        ("", 0, 0, "no archive"),
+        ("{\"slug\":\"x\"}\n", 0, 0, "not a Handbill export"),
+        ("", 0, 0, "not a Handbill export"),
     ] {
         let report = to.import(archive).await;
         assert_eq!((&report["pages"], &report["line"]), (&json!(stored), &json!(line)), "{report}");

@@ -250,9 +250,9 @@ fn creates_are_paused_and_a_pause_survives_a_restart() {
     let operated = Operated::start(|_| Vec::new());
     let data = operated.directory.path().join("data");
     for _ in 0..2 {
-        assert_eq!(operated.done(&["pause", "--by", "desk"], ""), "Creates are paused.\n");
+        assert_eq!(operated.done(&["pause", "--by", "desk"], ""), "Publishing is paused.\n");
         assert_eq!(create(operated.server.address, "Text.").problem(), (503, "unavailable".to_owned()));
-        assert_eq!(operated.done(&["resume", "--by", "desk"], ""), "Creates are open.\n");
+        assert_eq!(operated.done(&["resume", "--by", "desk"], ""), "Publishing is open.\n");
         assert_eq!(create(operated.server.address, "Text.").status, 201);
     }
     operated.done(&["pause", "--by", "desk"], "");

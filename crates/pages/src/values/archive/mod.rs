@@ -56,7 +56,7 @@ impl Headed for ArchivedPage {
 
 #[derive(Debug, Error)]
 pub enum ArchiveError {
-    #[error("this is no archive of Handbill: its first line is not a header")]
+    #[error("not a Handbill export (its first line is not a header)")]
     NotAnArchive,
     #[error(
         "the file has version {0} of the format, and this Handbill reads version {VERSION}: use the version that wrote it"
