@@ -130,7 +130,7 @@ mod tests {
     async fn a_scrape_is_openmetrics_to_a_client_that_prefers_it() {
         let metrics: Arc<Metrics> = Arc::default();
         let readiness = Arc::new(Readiness::new(metrics.draining.clone()));
-        let probes = router(Probes { metrics, readiness, database: None });
+        let probes = router(Probes { public: Handle::current(), metrics, readiness, database: None });
         for (accept, content_type) in [
             (
                 "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2,*/*;q=0.1",
