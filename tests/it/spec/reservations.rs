@@ -49,6 +49,11 @@ impl RateLimiter for Says {
         attempt.own.quota.decision(self.is_admitted, &Counted::default(), Duration::ZERO)
     }
 
+    /// Outside of this process.
+    fn system(&self) -> Option<&'static str> {
+        Some("redis")
+    }
+
     async fn reserve(&self, reservation: &Reservation) -> Reserved {
         self.asked.lock().unwrap().push(reservation.clone());
         match self.answer {

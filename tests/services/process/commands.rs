@@ -512,8 +512,8 @@ fn the_server_is_in_the_users_configuration() {
 fn a_published_page_is_opened_or_described_in_json() {
     let user = User::new();
     let opened = user.home.path().join("opened");
-    let opener = script(user.home.path(), &format!("echo \"$1\" > {0}.new; mv {0}.new {0}", opened.display()));
-    fs::rename(opener, user.home.path().join("xdg-open")).unwrap();
+    let browser = script(user.home.path(), &format!("echo \"$1\" > {0}.new; mv {0}.new {0}", opened.display()));
+    fs::rename(browser, user.home.path().join("xdg-open")).unwrap();
     let with_path = |path: &str| {
         let mut command = user.command(&["publish", "--open", "--json", "--title", "T"]);
         command.env("PATH", path);
