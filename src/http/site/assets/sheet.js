@@ -229,20 +229,16 @@ function goOn(event) {
     begun = [content.selectionStart - marker.length, content.selectionStart];
 }
 
-/** The text before a typed marker took the place of Enter's. */
-let doubled = null;
-
 /** A marker that a person types behind Enter's takes its place, and so do the blanks before a text that goes on with the item. */
-function takeMarker({ data, inputType }) {
+function takeMarker({ data }) {
     const [value, start] = selection();
-    // Nobody has seen this text, so Undo goes one step further.
-    if (inputType === 'historyUndo' && value === doubled) return document.execCommand('undo');
     const typed = value.slice(begun[1], start);
     const isOther = /^[ \t]*([-*+]|\d{1,8}[.)]) $/.test(typed) || (/^[ \t]{2,}\S/.test(typed) && !/^\s+([-*+]|\d{1,8}[.)]?)$/.test(typed));
     if (!data || !isOther) return;
-    doubled = value;
-    replace(begun[0], start, typed);
+    const [from] = begun;
+    // Replacing is input too.
     begun = [0, Infinity];
+    replace(from, start, typed);
 }
 
 function breakLine(event) {

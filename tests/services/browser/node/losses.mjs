@@ -76,8 +76,9 @@ await withBrowser(name, async (browser) => {
         await second.bringToFront();
         await write(second, 'content', 'The second text goes on');
         // The first one is told at once, and may take the draft back.
-        await said(first, 'Not saved: another tab has taken over this draft');
+        await stored(second, 'goes on');
         await first.bringToFront();
+        await said(first, 'Not saved: another tab has taken over this draft');
         await press(first, '#status button');
         assert.deepEqual(await drafts(first), ['The second text']);
     });

@@ -102,13 +102,6 @@ await withBrowser(name, async (browser) => {
         }
         assert.equal(await value(tab), expected, typed[0]);
     }
-    // Undo takes a corrected marker away whole.
-    await write(tab, 'content', '1) milk');
-    await tab.keyboard.press('Enter');
-    await tab.keyboard.type('2) ');
-    await chord(tab, 'z');
-    assert.doesNotMatch(await value(tab), /2\) 2/);
-
     // Shift+Enter breaks a line.
     await write(tab, 'content', 'First line');
     await tab.keyboard.down('Shift');
