@@ -117,19 +117,17 @@ impl State {
         }
     }
 
-    /// The outcome of an operator's `call` in this state, and the state after it. To hide or to show a page is a change of it.
+    /// The outcome of an operator's `call` in this state, and the state after it. To hide or to show a page is no change of it: its version stays.
     fn after_operator(&self, call: &Call) -> (&'static str, Self) {
         match (self, call) {
             (Self::Absent, _) => ("not_found", Self::Absent),
             (Self::Deleted, _) => ("already_deleted", Self::Deleted),
             (Self::Active { .. } | Self::Hidden { .. }, Call::TakeDown) => ("taken_down", Self::Deleted),
             (Self::Active { version, title, content }, Call::Hide) => {
-                let (title, content) = (title.clone(), Arc::clone(content));
-                ("hidden", Self::Hidden { version: version + 1, title, content })
+                ("hidden", Self::Hidden { version: *version, title: title.clone(), content: Arc::clone(content) })
             }
             (Self::Hidden { version, title, content }, Call::Show) => {
-                let (title, content) = (title.clone(), Arc::clone(content));
-                ("shown", Self::Active { version: version + 1, title, content })
+                ("shown", Self::Active { version: *version, title: title.clone(), content: Arc::clone(content) })
             }
             (Self::Hidden { .. }, _) => ("already_hidden", self.clone()),
             (Self::Active { .. }, _) => ("already_shown", self.clone()),
