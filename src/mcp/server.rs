@@ -197,6 +197,9 @@ impl ServerHandler for McpServer {
                 "Send the tool's name as the string `params.name` and its arguments as the object `params.arguments`.",
                 None,
             ),
+            "skills/get" | "resources/read" => {
+                ErrorData::invalid_params(format!("Send the string `params.uri`: `{}`.", skill::URI), None)
+            }
             "initialize" if !speaks(&context, &ProtocolVersion::V_2026_07_28) => ErrorData::invalid_params(
                 "Send `params` with `protocolVersion`, `capabilities` and `clientInfo`, which has `name` and `version`.",
                 None,

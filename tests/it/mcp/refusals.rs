@@ -78,6 +78,10 @@ async fn wrong_params_and_methods_are_told_what_to_send() {
             let error = client.ask("tools/call", params).await.refuses(200, -32602);
             assert!(error["message"].as_str().unwrap().contains("`params.name`"), "{error}");
         }
+        for method in ["skills/get", "resources/read"] {
+            let error = client.ask(method, json!({"name": "handbill"})).await.refuses(200, -32602);
+            assert!(error["message"].as_str().unwrap().contains("`params.uri`"), "{error}");
+        }
         client.ask("tools/list", json!({"cursor": "made-up"})).await.refuses(200, -32602);
         assert_eq!(client.result("tools/call", json!({"name": "get_page"})).await["isError"], true);
         let (status, code) = if client.is_modern() { (404, -32601) } else { (200, -32602) };
