@@ -69,7 +69,7 @@ struct JournalRow {
 
 impl JournalEntry {
     pub(super) fn of(next: &Record, was_hidden: bool, id: WriteId, now: UnixMillis) -> Option<Self> {
-        let line = Line::of(&next.head(), was_hidden)?;
+        let line = next.journal_line(was_hidden)?;
         let (slug, at) = (next.slug(), next.changed_at());
         let key = (day(now), shard(slug), CqlTimestamp(at.get()), slug.to_string(), id.to_vec());
         Some(Self { key, line })

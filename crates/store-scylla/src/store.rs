@@ -10,7 +10,6 @@ use handbill_pages::ports::page_store::{
 use handbill_pages::ports::random::Random;
 use handbill_pages::values::head::{Head, PageHead, State};
 use handbill_pages::values::hex;
-use handbill_pages::values::journal::Line;
 use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::slug::{Slug, SlugSecret};
 use scylla::client::session::Session;
@@ -143,7 +142,7 @@ impl ScyllaStore {
         let deadline = self.limits.deadline(needed_by);
         let _permit = permit(&self.writes, &self.limits, deadline).await?;
         // The journal gets no act on a slug that is taken.
-        let is_act = Line::of(&record.head(), false).is_some();
+        let is_act = record.journal_line(false).is_some();
         if is_act && before_deadline(deadline, self.head_row(record.slug())).await?.is_some() {
             return Ok(false);
         }

@@ -40,7 +40,7 @@ impl Operation {
                 let Some(was_hidden) = put(database, *expected, record.slug(), row)? else {
                     return Ok(PutResult::Refused);
                 };
-                lines.extend(Line::of(&record.head(), was_hidden));
+                lines.extend(record.journal_line(was_hidden));
             }
             Self::Set(name, value) => database::set(database, name, value)?,
         }

@@ -35,8 +35,8 @@ pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 /// SQLite's log is cut to this size once it was applied.
 const LOG_BYTES: i64 = 16 * 1024 * 1024;
 
-/// `head` is JSON (`handbill_pages::values::head`): no field of a page needs another column. `settings` has the slugs' secret, the pause, the last backup, and the journal's applied position. The index counts
-/// pages; creates do not change it.
+/// `head` is JSON (`handbill_pages::values::head`): no field of a page needs another column. `settings` has the slugs' secret,
+/// the pause, the last backup, and the journal's applied position. The index counts pages; creates do not change it.
 const TABLES: &str = "
     CREATE TABLE pages (
         slug TEXT NOT NULL PRIMARY KEY, state TEXT NOT NULL, version INTEGER NOT NULL, head TEXT NOT NULL, text BLOB,

@@ -68,26 +68,6 @@ impl Kind {
 }
 
 impl Line {
-    /// What the journal must have before `next` is stored; `None` if that is no act. `was_hidden` says whether it takes the
-    /// place of a hidden page.
-    pub fn of(next: &Head, was_hidden: bool) -> Option<Self> {
-        let (kind, reason, by) = match &next.state {
-            State::Active(live) if was_hidden => (Kind::Show, None, live.shown_by.clone()),
-            State::Active(_) => return None,
-            State::Hidden(_, takedown) => (Kind::Hide, Some(takedown.reason), Some(takedown.by.clone())),
-            State::Deleted(None) => (Kind::Delete, None, None),
-            State::Deleted(Some(takedown)) => (Kind::Takedown, Some(takedown.reason), Some(takedown.by.clone())),
-        };
-        Some(Self {
-            kind,
-            slug: next.slug.to_string(),
-            version: next.version.get(),
-            at: next.changed_at.to_string(),
-            reason,
-            by,
-        })
-    }
-
     fn key(&self) -> (String, u64, String) {
         (self.slug.clone(), self.version, self.at.clone())
     }

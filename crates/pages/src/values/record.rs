@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::head::{Head, PageHead, State, Tombstone};
-use super::journal::Act;
+use super::journal::{Act, Kind, Line};
 use super::page::Page;
 use super::slug::Slug;
 use super::takedown::Takedown;
@@ -111,6 +111,29 @@ impl<T: Headed> Record<T> {
 }
 
 impl Record {
+    /// The line that the journal must have before this record is stored; `None` if that is no act. `was_hidden` says whether it
+    /// takes the place of a hidden page.
+    pub fn journal_line(&self, was_hidden: bool) -> Option<Line> {
+        let takedown = self.takedown();
+        let (kind, version, by) = match self {
+            Self::Active(page) if was_hidden => (Kind::Show, page.head.version, page.head.state.shown_by.clone()),
+            Self::Active(_) => return None,
+            Self::Hidden(page, takedown) => (Kind::Hide, page.head.version, Some(takedown.by.clone())),
+            Self::Deleted(tombstone) => {
+                let kind = if takedown.is_some() { Kind::Takedown } else { Kind::Delete };
+                (kind, tombstone.version, takedown.map(|takedown| takedown.by.clone()))
+            }
+        };
+        Some(Line {
+            kind,
+            slug: self.slug().to_string(),
+            version: version.get(),
+            at: self.changed_at().to_string(),
+            reason: takedown.map(|takedown| takedown.reason),
+            by,
+        })
+    }
+
     /// In memory, about.
     pub fn bytes(&self) -> usize {
         let text = self.page().map_or(0, |page| page.text.content.as_str().len() + page.text.html.len());
