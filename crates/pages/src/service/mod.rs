@@ -22,6 +22,7 @@
 
 mod create;
 mod error;
+mod in_use;
 mod instruments;
 mod large_reads;
 mod moderation;

@@ -3,21 +3,16 @@
 //! A caller may join a read that has not begun, but not a running one, which may have seen the page before an
 //! acknowledged write. So each caller waits for at most one running read.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, OnceCell};
 
+use super::in_use::InUse;
 use crate::ports::page_store::StoreError;
 
-pub(super) struct SharedReads<K: Eq + Hash, T>(Mutex<HashMap<K, Awaited<T>>>);
-
-struct Awaited<T> {
-    reads: Arc<Reads<T>>,
-    callers: usize,
-}
+pub(super) struct SharedReads<K, T>(InUse<K, Reads<T>>);
 
 struct Reads<T> {
     /// The running read holds this.
@@ -27,38 +22,26 @@ struct Reads<T> {
 
 type Answer<T> = OnceCell<Result<T, Arc<StoreError>>>;
 
-struct Caller<'a, K: Eq + Hash, T> {
-    all: &'a SharedReads<K, T>,
-    key: &'a K,
+impl<T> Default for Reads<T> {
+    fn default() -> Self {
+        Self { running: AsyncMutex::default(), next: Mutex::default() }
+    }
 }
 
-impl<K: Eq + Hash, T> Default for SharedReads<K, T> {
+impl<K, T> Default for SharedReads<K, T> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self(InUse::default())
     }
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> SharedReads<K, T> {
-    /// The reads of `key`, with one more [`Caller`].
-    fn reads(&self, key: &K) -> Arc<Reads<T>> {
-        let new = || Awaited {
-            reads: Arc::new(Reads { running: AsyncMutex::default(), next: Mutex::default() }),
-            callers: 0,
-        };
-        let mut all = self.0.lock();
-        let awaited = all.entry(key.clone()).or_insert_with(new);
-        awaited.callers += 1;
-        Arc::clone(&awaited.reads)
-    }
-
     /// A read that begins after this call, by any caller's `load`.
     pub(super) async fn read(
         &self,
         key: &K,
         load: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let reads = self.reads(key);
-        let _caller = Caller { all: self, key };
+        let reads = self.0.take(key);
         let read = Arc::clone(&reads.next.lock());
         let answer = Box::pin(read.get_or_init(|| async {
             let _running = reads.running.lock().await;
@@ -71,18 +54,6 @@ impl<K: Clone + Eq + Hash, T: Clone> SharedReads<K, T> {
             StoreError::OutcomeUnknown(_) => StoreError::OutcomeUnknown(Box::new(error)),
             StoreError::Unreadable(_) => StoreError::Unreadable(Box::new(error)),
         })
-    }
-}
-
-impl<K: Eq + Hash, T> Drop for Caller<'_, K, T> {
-    fn drop(&mut self) {
-        let mut all = self.all.0.lock();
-        if let Some(awaited) = all.get_mut(self.key) {
-            awaited.callers -= 1;
-            if awaited.callers == 0 {
-                all.remove(self.key);
-            }
-        }
     }
 }
 
@@ -222,7 +193,7 @@ mod tests {
             })
         });
         join_all(readers).await.into_iter().for_each(Result::unwrap);
-        assert!(record.shared.0.lock().is_empty());
+        assert!(record.shared.0.is_empty());
     }
 
     #[tokio::test]
@@ -261,7 +232,7 @@ mod tests {
         assert!(first.await.unwrap_err().is_cancelled());
         record.gate.add_permits(10);
         assert_eq!(second.await.unwrap().unwrap(), 0);
-        assert!(record.shared.0.lock().is_empty());
+        assert!(record.shared.0.is_empty());
     }
 
     #[tokio::test]
@@ -284,6 +255,6 @@ mod tests {
         assert!(record.reader().await.unwrap_err().is_panic());
         record.panics.store(false, Ordering::SeqCst);
         assert!(record.read().await.is_ok());
-        assert!(record.shared.0.lock().is_empty());
+        assert!(record.shared.0.is_empty());
     }
 }
