@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, VARY};
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -94,10 +94,12 @@ async fn readyz(State(probes): State<Probes>) -> Response {
 
 async fn metrics(State(probes): State<Probes>, headers: HeaderMap) -> impl IntoResponse {
     probes.look_for_database().await;
-    if prefers(&headers, "application/openmetrics-text", "text/plain") {
-        return ([(CONTENT_TYPE, OPENMETRICS_TYPE)], probes.metrics.openmetrics());
-    }
-    ([(CONTENT_TYPE, TEXT_TYPE)], probes.metrics.exposition())
+    let (content_type, text) = if prefers(&headers, "application/openmetrics-text", "text/plain") {
+        (OPENMETRICS_TYPE, probes.metrics.openmetrics())
+    } else {
+        (TEXT_TYPE, probes.metrics.exposition())
+    };
+    ([(CONTENT_TYPE, content_type), (VARY, "Accept")], text)
 }
 
 #[cfg(test)]
@@ -143,6 +145,7 @@ mod tests {
             let request = Request::get("/metrics").header(ACCEPT, accept).body(Body::empty()).unwrap();
             let answer = probes.clone().oneshot(request).await.unwrap();
             assert_eq!(answer.headers()[CONTENT_TYPE], content_type, "{accept}");
+            assert_eq!(answer.headers()[VARY], "Accept", "{accept}");
         }
     }
 
