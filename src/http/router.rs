@@ -51,7 +51,7 @@ fn routes(http: &Arc<AppState>, telemetry: &RequestTelemetry) -> Router {
         openapi_document(&http.base_url, http.site.abuse_contact.as_ref()),
     );
     let home = discovery::home_markdown(&http.base_url, http.service.quotas(), &http.site);
-    let home = site::home_route(site::editor::home(http), home);
+    let home = site::home_route(http, home);
     let (pages, help) = (site::editor::pages(http), site::editor::help(http));
     let (api, _) = api(openapi::description()).split_for_parts();
     api.merge(discovery::routes(&http.base_url, http.service.quotas(), &http.site, &telemetry.clock))

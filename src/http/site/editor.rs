@@ -91,9 +91,12 @@ impl<'a> EditorTemplate<'a> {
     }
 }
 
-pub(in crate::http) fn home(http: &AppState) -> Representation {
-    let others = format!(r#"</help>; rel="help", <{}>; rel="api-catalog""#, metadata::path::API_CATALOG);
-    with_scripts(&EditorTemplate::new(Layout::of(http))).with(LINK, links(http, &others))
+pub(super) fn home(http: &AppState) -> Representation {
+    with_scripts(&EditorTemplate::new(Layout::of(http)))
+}
+
+pub(super) fn home_links(http: &AppState) -> HeaderValue {
+    links(http, &format!(r#"</help>; rel="help", <{}>; rel="api-catalog""#, metadata::path::API_CATALOG))
 }
 
 /// `GET /pages`, the same for everyone: the keys are in the browser.

@@ -65,8 +65,9 @@ pub(in crate::http) fn files<S: Clone + Send + Sync + 'static>() -> Router<S> {
 }
 
 /// The home page, as HTML for people and as Markdown for programs that would rather have it.
-pub(in crate::http) fn home_route(home: Representation, markdown: Representation) -> MethodRouter<Arc<AppState>> {
-    let [home, markdown] = [home, markdown].map(|form| form.with(VARY, VARY_TYPE_AND_CODING));
+pub(in crate::http) fn home_route(http: &AppState, markdown: Representation) -> MethodRouter<Arc<AppState>> {
+    let [home, markdown] = [editor::home(http), markdown.with(CACHE_CONTROL, PRIVATE_REVALIDATE)]
+        .map(|form| form.with(VARY, VARY_TYPE_AND_CODING).with(LINK, editor::home_links(http)));
     get(move |headers: HeaderMap| {
         let form = if prefers_markdown(&headers) { &markdown } else { &home };
         std::future::ready(form.respond_to(&headers))

@@ -111,11 +111,21 @@ async fn the_home_page_and_the_api_lead_to_the_openapi_document() {
 async fn the_home_page_as_markdown_is_llms_txt() {
     let app = TestApp::new();
     let [html, text] = [app.get("/").await, app.get(LLMS).await];
+    for address in DOCUMENTS
+        .map(|(path, _)| path)
+        .into_iter()
+        .filter(|path| path.starts_with("/.well-known/") && !path.contains("skill"))
+    {
+        assert!(text.text().contains(&format!("({BASE_URL}{address})")), "{address}");
+    }
     for accept in ["text/markdown", "text/markdown, text/html, */*", "text/html;q=0.5,text/markdown;q=0.6"] {
         let answer = app.send(Request::get("/").header("accept", accept)).await;
         assert_eq!(answer.header("content-type"), "text/markdown; charset=utf-8", "{accept}");
         assert_eq!(answer.body, text.body, "{accept}");
         assert_ne!(answer.header("etag"), html.header("etag"));
+        assert_eq!(linked(&answer, "api-catalog"), [API_CATALOG]);
+        // A shared cache that ignores `Vary` must not give it to a browser.
+        assert_eq!((answer.header("cache-control"), answer.header("vary")), ("private, no-cache", html.header("vary")));
     }
     for accept in ["text/html", "*/*", "text/markdown;q=0", "text/html, text/markdown;q=0.9", "unknown/type", ","] {
         let answer = app.send(Request::get("/").header("accept", accept)).await;
