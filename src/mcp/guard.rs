@@ -71,6 +71,12 @@ fn is_error(message: &[u8]) -> bool {
     memchr::memmem::find(begin, br#","error":{"code":"#).is_some()
 }
 
+/// `rmcp` says only the method's name of one that it knows.
+const NOT_OFFERED: &str = "This server does not offer this method. It has tools (tools/list and tools/call) and a skill (skills/list, skills/get and resources/read).";
+
+const NOT_UNDERSTOOD: &str =
+    "The message was refused. Check its method, its names and the header fields that repeat them.";
+
 /// A refusal that is long or repeats a key loses its text, and keeps its status and code.
 pub(super) async fn discreet(response: Response) -> Response {
     let (mut head, body) = response.into_parts();
@@ -85,15 +91,18 @@ pub(super) async fn discreet(response: Response) -> Response {
         return Response::from_parts(head, Body::from(bytes));
     }
     let text = String::from_utf8_lossy(&bytes);
+    let is_unknown_method = text.contains(r#","error":{"code":-32601,"#);
     // A header may have a key in base64.
-    let is_discreet = bytes.len() <= MAX_REFUSAL_BYTES && !EditKey::stands_in(&text) && !text.contains("base64");
+    let is_discreet = !is_unknown_method
+        && bytes.len() <= MAX_REFUSAL_BYTES
+        && !EditKey::stands_in(&text)
+        && !text.contains("base64");
     if is_discreet {
         return Response::from_parts(head, Body::from(bytes));
     }
-    let advice = "The message was refused. Check its method, its names and the header fields that repeat them.";
-    let mut refusal = serde_json::from_slice(&bytes)
-        .unwrap_or_else(|_| JsonRpcError::new(None, ErrorData::invalid_request(advice, None)));
-    refusal.error.message = advice.into();
+    let invalid = |_| JsonRpcError::new(None, ErrorData::invalid_request("", None));
+    let mut refusal = serde_json::from_slice(&bytes).unwrap_or_else(invalid);
+    refusal.error.message = if is_unknown_method { NOT_OFFERED.into() } else { NOT_UNDERSTOOD.into() };
     refusal.error.data = None;
     head.headers.remove(CONTENT_TYPE);
     (head.status, Json(refusal)).into_response()

@@ -204,11 +204,7 @@ impl ServerHandler for McpServer {
                 "Send `params` with `protocolVersion`, `capabilities` and `clientInfo`, which has `name` and `version`.",
                 None,
             ),
-            _ => ErrorData::new(
-                ErrorCode::METHOD_NOT_FOUND,
-                "This server does not have this method. It has tools (tools/list and tools/call) and a skill (skills/list, skills/get and resources/read).",
-                None,
-            ),
+            _ => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "", None),
         })
     }
 }

@@ -87,9 +87,12 @@ async fn wrong_params_and_methods_are_told_what_to_send() {
         let (status, code) = if client.is_modern() { (404, -32601) } else { (200, -32602) };
         // The newest revision has no such method.
         client.ask("initialize", json!({})).await.refuses(status, code);
-        let error = client.ask("nonsense", json!({})).await;
-        let error = error.refuses(if client.is_modern() { 404 } else { 200 }, -32601);
-        assert!(error["message"].as_str().unwrap().contains("tools/call"), "{error}");
+        let level = json!({"level": "info"});
+        for (method, params) in [("nonsense", json!({})), ("prompts/list", json!({})), ("logging/setLevel", level)] {
+            let error = client.ask(method, params).await;
+            let error = error.refuses(if client.is_modern() { 404 } else { 200 }, -32601);
+            assert!(error["message"].as_str().unwrap().contains("does not offer this method"), "{error}");
+        }
     }
 }
 
