@@ -79,10 +79,12 @@ async fn method_not_allowed(
     if is_of_pages && shows_key(&uri) {
         return http.key_shown(&method);
     }
-    // `curl -T` sends a file to a page that is not there yet.
-    let is_of_a_page = route.as_str() == "/{slug}" && method != Method::PUT;
-    let error =
-        if is_of_a_page { ApiError::not_at_the_page() } else { ApiError::method_not_allowed(&method, &http.base_url) };
+    let error = match route.as_str() {
+        // `curl -T` sends a file to a page that is not there yet.
+        "/{slug}" if method != Method::PUT => ApiError::not_at_the_page(),
+        "/api/pages/{slug}" => ApiError::not_on_a_page(),
+        _ => ApiError::method_not_allowed(&method, &http.base_url),
+    };
     error.at(Endpoint::of(&uri))
 }
 

@@ -43,6 +43,11 @@ pub struct UpdateBody {
 impl FromFields for UpdateBody {
     const NAMES: &'static [&'static str] = &["title", "content", "edits"];
 
+    const ELSEWHERE: &'static [(&'static str, &'static str)] = &[
+        ("edit_key", "the edit key in the header `Authorization: Bearer <edit_key>`"),
+        ("if_updated_at", "the page's `ETag` in the header `If-Match`"),
+    ];
+
     fn read(fields: &mut Fields) -> Body<Self> {
         Ok(Self { title: fields.patch("title")?, content: fields.patch("content")?, edits: fields.list("edits")? })
     }
@@ -349,7 +354,9 @@ pub struct ErrorBody {
     #[schema(schema_with = codes)]
     error: &'static str,
     /// The problem and how to solve it, in plain English.
-    #[schema(example = "No such page. Check the slug: it is the last part of the page's URL.")]
+    #[schema(
+        example = "No such page on this server. Check the slug: it is the last part of the page's URL, which begins with the address of this server."
+    )]
     message: String,
 }
 

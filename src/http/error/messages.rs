@@ -8,7 +8,7 @@ use handbill_pages::ports::rate_limiter::LimitKind;
 use handbill_pages::ports::renderer::RenderError;
 use handbill_pages::service::{BodyError, BodyReadError, ServiceError};
 use handbill_pages::values::content::{ContentError, MAX_BYTES};
-use handbill_pages::values::edit_key::{MIN_DIFFERENT_CHARS, NotANewKey};
+use handbill_pages::values::edit_key::{MIN_DIFFERENT_CHARS, NotANewKey, PREFIX, SECRET_CHARS};
 use handbill_pages::values::quota::{Decision, Quota};
 use handbill_pages::values::text_edits::{MAX_EDITS, TextEditError};
 
@@ -76,11 +76,12 @@ impl ApiError {
                     interface.key_advice(),
                 ),
             ),
-            ServiceError::LinkForKey => Self::new(
+            ServiceError::NotAKey => Self::new(
                 Code::InvalidKey,
                 format!(
-                    "This is an edit link. The edit key is the part after its `#`: send that alone, {}.",
+                    "This is not an edit key, which is `{PREFIX}` and {SECRET_CHARS} characters of `[0-9A-Za-z]`. Send the whole key and nothing else, {}. In an edit link it is the part after `#`.{}",
                     interface.key_place(),
+                    interface.key_advice(),
                 ),
             ),
             ServiceError::KeyInQuery => Self::new(
@@ -93,7 +94,7 @@ impl ApiError {
             ),
             ServiceError::NotFound => Self::new(
                 Code::NotFound,
-                "No such page. Check the slug: it is the last part of the page's URL.",
+                "No such page on this server. Check the slug: it is the last part of the page's URL, which begins with the address of this server.",
             ),
             ServiceError::Gone => Self::new(
                 Code::Gone,
@@ -182,7 +183,7 @@ impl ApiError {
             )),
             BodyError::Content(ContentError::Empty) => Self::new(
                 Code::EmptyContent,
-                "The field `content` is empty. Send at least one character of Markdown, or leave the field out of an update to keep the content.",
+                "The `content` of a page must not be empty, not even after `edits`. Send at least one character of Markdown, or leave the field out of an update to keep the content.",
             ),
             BodyError::Content(ContentError::TooLarge { bytes }) => Self::new(
                 Code::ContentTooLarge,

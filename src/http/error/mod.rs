@@ -10,6 +10,7 @@ pub use self::messages::{Interface, quota_in_words};
 use crate::http::metadata;
 use crate::http::request::{MAX_BODY_BYTES, MAX_HEAD_BYTES};
 use handbill_pages::service::{BodyError, BodyReadError, FormError, ServiceError, TokenError, oauth};
+use handbill_pages::values::edit_key::{PREFIX, SECRET_CHARS};
 use handbill_pages::values::origin::Origin;
 
 /// An estimate: a database node's outage is shorter, and clients that wait this long add little load.
@@ -71,6 +72,14 @@ impl ApiError {
         Self::new(
             Code::MethodNotAllowed,
             "Method not allowed here. A page is read at its address, and changed and deleted at `/api/pages/<slug>`.",
+        )
+    }
+
+    /// At the address that programs use.
+    pub fn not_on_a_page() -> Self {
+        Self::new(
+            Code::MethodNotAllowed,
+            "Method not allowed here. Use GET to read this page, PATCH to change it and DELETE to delete it. A new page is published with `POST /api/pages`.",
         )
     }
 
@@ -159,7 +168,7 @@ impl From<&TokenError> for ApiError {
             TokenError::WrongClient => Self::new(
                 Code::InvalidClient,
                 format!(
-                    "No page has these client credentials. Check that `client_id` is the slug of a page that exists and `client_secret` its own edit key; a lost key cannot be recovered. `{}` describes the endpoint.",
+                    "No page has these client credentials. Check that `client_id` is the slug of a page that exists, which is the last part of its URL, and `client_secret` its own edit key, which is `{PREFIX}` and {SECRET_CHARS} characters, and in an edit link the part after `#`. A lost key cannot be recovered. `{}` describes the endpoint.",
                     metadata::path::AUTHORIZATION_SERVER,
                 ),
             ),

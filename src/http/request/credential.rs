@@ -57,10 +57,7 @@ fn in_headers(headers: &HeaderMap) -> Credential {
         return Credential::Malformed;
     }
     let Ok(text) = first.to_str() else { return Credential::Malformed };
-    match without_scheme(text) {
-        Some(link) if link.contains(LINK) => Credential::Link,
-        text => text.map_or(Credential::Missing, key),
-    }
+    without_scheme(text).map_or(Credential::Missing, key)
 }
 
 /// With or without `Bearer`, or in an edit link.

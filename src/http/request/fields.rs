@@ -13,6 +13,9 @@ pub trait FromFields: Sized {
     /// As messages list them.
     const NAMES: &'static [&'static str];
 
+    /// What takes the place of fields that other interfaces have.
+    const ELSEWHERE: &'static [(&'static str, &'static str)] = &[];
+
     fn read(fields: &mut Fields) -> Body<Self>;
 }
 
@@ -49,7 +52,11 @@ pub fn parse_object<T: FromFields>(members: Map<String, Value>) -> Body<T> {
 impl Fields {
     fn read<T: FromFields>(mut self) -> Body<T> {
         if let Some(unknown) = self.members.keys().find(|name| !T::NAMES.contains(&name.as_str())) {
-            return Err(malformed(format!("Unknown field{}. Allowed: {}.", quoted(unknown), enumerate(T::NAMES))));
+            let place = self.place.strip_suffix('.').map(|place| format!(" in `{place}`")).unwrap_or_default();
+            let elsewhere = T::ELSEWHERE.iter().find(|(name, _)| name == unknown);
+            let elsewhere = elsewhere.map(|(_, what)| format!(" Send {what}.")).unwrap_or_default();
+            let (unknown, allowed) = (quoted(unknown), enumerate(T::NAMES));
+            return Err(malformed(format!("Unknown field{unknown}{place}. Allowed: {allowed}.{elsewhere}")));
         }
         T::read(&mut self)
     }
@@ -63,8 +70,8 @@ impl Fields {
     }
 
     pub fn required_text(&mut self, name: &str) -> Body<String> {
-        let missing = || malformed(format!("The field `{name}` is missing. Send it as a string."));
-        self.text(name)?.ok_or_else(missing)
+        let text = self.text(name)?;
+        text.ok_or_else(|| malformed(format!("The field `{}{name}` is missing. Send it as a string.", self.place)))
     }
 
     pub fn patch(&mut self, name: &str) -> Body<Patch<String>> {

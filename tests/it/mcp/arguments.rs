@@ -76,7 +76,8 @@ async fn an_impossible_page_name_is_not_found_and_is_not_counted() {
         format!("//pages.example/{slug}"),
     ] {
         for (tool, arguments) in &right(&page)[1..] {
-            client.call(tool, with(arguments, "slug", json!(name))).await.expect_error(404, "not_found");
+            let failed = client.call(tool, with(arguments, "slug", json!(name))).await.expect_error(404, "not_found");
+            assert!(failed.message.starts_with("No such page on this server."), "{failed:?}");
         }
     }
     // The one edit that the limit allows was not used.
@@ -107,8 +108,12 @@ async fn a_key_in_any_other_text_is_invalid_and_none_is_missing() {
             let call = client.call(tool, with(arguments, "edit_key", json!(missing)));
             call.await.expect_error(401, "missing_key");
         }
-        for wrong in [format!("Bearer Bearer {key}"), format!("Basic {key}"), format!("\"{key}\""), format!("{key}x")] {
-            client.call(tool, with(arguments, "edit_key", json!(wrong))).await.expect_error(401, "invalid_key");
+        let link = format!("{BASE_URL}/{}/edit", page.slug);
+        let others = [format!("Bearer Bearer {key}"), format!("Basic {key}"), format!("\"{key}\""), format!("{key}x")];
+        for wrong in others.into_iter().chain([link]) {
+            let failed = client.call(tool, with(arguments, "edit_key", json!(wrong))).await;
+            let message = failed.expect_error(401, "invalid_key").message;
+            assert!(message.contains("`hbk_` and 43 characters"), "{message}");
         }
     }
     app.read(&page.slug).await.expect_status(200);

@@ -65,13 +65,15 @@ async fn two_authorization_headers_answer_401_even_if_both_are_right() {
 }
 
 #[tokio::test]
-async fn an_edit_link_in_place_of_its_key_answers_401_and_is_explained() {
+async fn what_has_not_the_form_of_a_key_answers_401_and_is_told_the_form() {
     let app = TestApp::new();
     let page = app.published().await;
-    let link = format!("https://pages.example/{}/edit#{}", page.slug, page.key);
-    for answer in refused(&app, &page, "invalid_key", |request| request.key(&link)).await {
-        let told = "This is an edit link. The edit key is the part after its `#`: send that alone";
-        assert!(answer.field("message").starts_with(told), "{answer:?}");
+    let link = format!("{BASE_URL}/{}/edit", page.slug);
+    for wrong in [&page.key[..40], &link, &format!("{link}#{}", page.key)] {
+        for answer in refused(&app, &page, "invalid_key", |request| request.key(wrong)).await {
+            let message = answer.field("message");
+            assert!(message.contains("`hbk_` and 43 characters") && message.contains("after `#`"), "{answer:?}");
+        }
     }
 }
 

@@ -50,7 +50,8 @@ async fn a_method_that_a_route_does_not_take_answers_405_with_allow() {
             let kept = if path == TOKEN { "no-store" } else { "no-cache" };
             assert_eq!(answer.header("cache-control"), kept, "{method} {path}: a cache may keep a 405 unasked");
             if method != "HEAD" {
-                answer.expect_error(405, "method_not_allowed");
+                let message = answer.expect_error(405, "method_not_allowed").field("message");
+                assert_eq!(message.contains("PATCH to change it"), path.starts_with("/api/pages/"), "{message}");
             }
         }
     }
@@ -159,7 +160,7 @@ async fn a_400_names_the_field_or_header_and_says_why() {
         (create(r#"{"title": "T", "content": "c", "edit_key": null}"#), "`edit_key` is null", "Leave it out"),
         (create(" \n"), "The body is empty.", "Send one JSON object"),
         (create(r#"{"title": " ", "content": "c"}"#), "`title`", "is empty"),
-        (create(r#"{"title": "T", "content": ""}"#), "`content`", "is empty"),
+        (create(r#"{"title": "T", "content": ""}"#), "`content`", "must not be empty"),
         (create(r#"{"title": 1, "content": "c"}"#), "`title`", "has the wrong type"),
         (create(r#"{"title": "T", "content": "c", "text": ""}"#), "`text`", "Unknown field"),
         (update(r#"{"Title": "T"}"#), "`Title`", "Unknown field"),
@@ -174,7 +175,9 @@ async fn a_400_names_the_field_or_header_and_says_why() {
         (create("{}").without("content-type"), "`Content-Type: application/json`", "is not declared as JSON"),
         (create("{}").header("content-encoding", "gzip"), "`Content-Encoding`", "no encoding is understood"),
         (update(r#"{"content": null}"#), "`content`", "is null"),
-        (update(r#"{"content": ""}"#), "`content`", "is empty"),
+        (update(r#"{"content": ""}"#), "`content`", "must not be empty, not even after `edits`"),
+        (update(r#"{"if_updated_at": "x"}"#), "Unknown field `if_updated_at`", "`If-Match`"),
+        (update(r#"{"edit_key": "x"}"#), "Unknown field `edit_key`", "`Authorization: Bearer <edit_key>`"),
         (update(&holds_key), "`content`", "contains the page's own edit key"),
         (
             Request::token("").without("content-type"),

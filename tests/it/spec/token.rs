@@ -7,7 +7,7 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::json;
 
 use super::authentication::queries_around;
-use crate::in_process::app::{Published, TestApp};
+use crate::in_process::app::{BASE_URL, Published, TestApp};
 use crate::in_process::exchange::{Request, TOKEN};
 
 pub(crate) const GRANT: &str = "grant_type=client_credentials";
@@ -193,6 +193,7 @@ async fn wrong_or_unknown_credentials_answer_401_alike() {
     let (page, other, deleted) = (app.published().await, app.published().await, app.deleted().await);
     let last = if page.key.ends_with('x') { "y" } else { "x" };
     let nearly = format!("{}{last}", &page.key[..page.key.len() - 1]);
+    let (url, link) = (format!("{BASE_URL}/{}", page.slug), format!("{BASE_URL}/{}/edit#{}", page.slug, page.key));
     let mut texts = Vec::new();
     for (id, secret) in [
         (page.slug.as_str(), other.key.as_str()),
@@ -203,6 +204,8 @@ async fn wrong_or_unknown_credentials_answer_401_alike() {
         (&deleted.slug, &deleted.key),
         // The slug and the key are swapped.
         (&page.key, &page.slug),
+        (&url, &page.key),
+        (&page.slug, &link),
     ] {
         let form = format!("{GRANT}&client_id={id}&client_secret={secret}");
         let by_form = app.send(Request::token(form)).await;
@@ -212,6 +215,9 @@ async fn wrong_or_unknown_credentials_answer_401_alike() {
     }
     texts.dedup();
     assert_eq!(texts.len(), 1, "{texts:?}");
+    for told in ["the last part of its URL", "`hbk_` and 43 characters", "in an edit link the part after `#`"] {
+        assert!(texts[0].contains(told), "{texts:?}");
+    }
 }
 
 #[tokio::test]

@@ -20,9 +20,9 @@ pub enum ServiceError {
     MissingKey,
     #[error("the edit key is not that of the page")]
     InvalidKey,
-    /// The link holds the key.
-    #[error("an edit link was presented in place of its key")]
-    LinkForKey,
+    /// Such as an edit link, or a part of a key.
+    #[error("what was presented is no edit key")]
+    NotAKey,
     /// Logs and browser histories keep it.
     #[error("an edit key was presented in the query string")]
     KeyInQuery,

@@ -77,8 +77,6 @@ pub enum Credential {
     InQuery,
     Missing,
     Malformed,
-    /// An edit link, where only its key is taken.
-    Link,
     WrongType,
     Key(EditKey),
 }
@@ -90,8 +88,8 @@ impl Credential {
             Self::InQuery => Err(ServiceError::KeyInQuery),
             Self::Missing => Err(ServiceError::MissingKey),
             Self::Key(key) if key_hash.matches(key) => Ok(key),
-            Self::Malformed | Self::Key(_) => Err(ServiceError::InvalidKey),
-            Self::Link => Err(ServiceError::LinkForKey),
+            Self::Key(_) => Err(ServiceError::InvalidKey),
+            Self::Malformed => Err(ServiceError::NotAKey),
             Self::WrongType => Err(BodyError::KeyType.into()),
         }
     }

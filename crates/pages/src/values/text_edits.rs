@@ -40,6 +40,7 @@ pub enum TextEditError {
 pub struct Place {
     /// Counts from 1.
     pub line: usize,
+    /// With its white space, so that it can be copied into the edit.
     pub words: String,
 }
 
@@ -97,8 +98,7 @@ fn place(text: &str, at: usize, within: Range<usize>) -> Place {
     let end = text[at..].char_indices().nth(SHOWN_CHARS / 2).map_or(text.len(), |(length, _)| at + length);
     let (start, end) = (start.max(within.start), end.min(within.end));
     let ellipsis = |cut: bool| if cut { "…" } else { "" };
-    let words = text[start..end].split_whitespace().collect::<Vec<_>>().join(" ");
-    let words = format!("{}{words}{}", ellipsis(start > 0), ellipsis(end < text.len()));
+    let words = format!("{}{}{}", ellipsis(start > 0), &text[start..end], ellipsis(end < text.len()));
     Place { line: text[..at].matches('\n').count() + 1, words }
 }
 
@@ -137,7 +137,7 @@ mod tests {
         else {
             panic!("it is ambiguous")
         };
-        assert_eq!(places.map(|place| place.words), ["x. one apple,…", "…apple, one pear"]);
+        assert_eq!(places.map(|place| place.words), ["x. one apple, …", "… apple, one pear"]);
         let TextEditError::Ambiguous { edit: 1, places } = error("aaa", &[("aa", "")]) else {
             panic!("it is ambiguous")
         };
