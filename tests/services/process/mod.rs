@@ -12,6 +12,7 @@ mod connections;
 mod crash;
 mod damage;
 mod drain;
+mod frozen;
 mod logs;
 mod metrics;
 pub(crate) mod moving;
