@@ -258,20 +258,20 @@ fn edit_advice(error: &TextEditError) -> String {
             );
         }
         TextEditError::EmptyOld { edit } => {
-            format!("Edit {edit} has an empty `old`. Give it the words that it replaces.")
+            format!("The field `edits[{edit}].old` is empty. Give it the words that the edit replaces.")
         }
         TextEditError::NotFound { edit, differs_in_white_space } => {
             let reason = if *differs_in_white_space { ": its white space or line breaks differ" } else { "" };
             format!(
-                "The `old` of edit {edit} is not in the page's content{reason}. Copy `old` exactly from the page's `content`."
+                "The `old` of `edits[{edit}]` is not in the page's content{reason}. Copy `old` exactly from the page's `content`."
             )
         }
         TextEditError::Ambiguous { edit, places: [first, second] } => format!(
-            "The `old` of edit {edit} is in the page's content more than once: on line {} in {:?} and on line {} in {:?}. Give `old` more of the words around it, so that it occurs once.",
+            "The `old` of `edits[{edit}]` is in the page's content more than once: on line {} in {:?} and on line {} in {:?}. Give `old` more of the words around it, so that it occurs once.",
             first.line, first.words, second.line, second.words,
         ),
         TextEditError::Overlap { edits: [first, second] } => {
-            format!("Edits {first} and {second} change the same words. Join them into one edit.")
+            format!("`edits[{first}]` and `edits[{second}]` change the same words. Join them into one edit.")
         }
     };
     format!("{advice} Nothing was changed.")

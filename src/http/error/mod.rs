@@ -62,7 +62,10 @@ impl ApiError {
             // `curl -T` sends it.
             format!("Nothing is uploaded with PUT. Publish a file with `curl -F content=@note.md {base_url}/`.")
         } else {
-            "This method is not allowed here. Use one that the header `Allow` names.".to_owned()
+            format!(
+                "This method is not allowed here. Use one that the header `Allow` names; `{}` describes every operation.",
+                metadata::path::LLMS
+            )
         };
         Self::new(Code::MethodNotAllowed, message)
     }

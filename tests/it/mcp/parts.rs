@@ -131,7 +131,7 @@ async fn edits_that_do_not_fit_change_nothing_and_say_which() {
     let good = json!({"old": "slept", "new": "woke"});
     let bad = json!({"old": "The cat lay on the mat", "new": ""});
     let failed = update(&client, &page, json!({"edits": [good, bad]})).await.expect_error(400, "invalid_body");
-    let told = ["The `old` of edit 2 is not in the page's content", "Nothing was changed"];
+    let told = ["The `old` of `edits[1]` is not in the page's content", "Nothing was changed"];
     assert!(told.iter().all(|told| failed.message.contains(told)), "{failed:?}");
     assert_eq!(app.page(&page.slug).await, before);
 }

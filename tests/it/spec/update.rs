@@ -41,8 +41,11 @@ async fn edits_replace_parts_of_the_content_and_the_answer_is_the_whole_page() {
     assert_eq!((answer.field("title").as_str(), answer.field("content").as_str()), ("New", "two 3."));
     assert_eq!(answer.json(), app.page(&page.slug).await);
     for (edits, told) in [
-        (json!([{"old": "two 3", "new": ""}, {"old": "3.", "new": ""}]), "Edits 1 and 2 change the same words"),
-        (json!([{"old": "two", "new": "2"}, {"old": "four", "new": ""}]), "The `old` of edit 2 is not in"),
+        (
+            json!([{"old": "two 3", "new": ""}, {"old": "3.", "new": ""}]),
+            "`edits[0]` and `edits[1]` change the same words",
+        ),
+        (json!([{"old": "two", "new": "2"}, {"old": "four", "new": ""}]), "The `old` of `edits[1]` is not in"),
         (json!(null), "Send it as a list of objects with `old` and `new`"),
     ] {
         let refused = app.update(&page, json!({"edits": edits})).await;

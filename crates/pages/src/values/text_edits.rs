@@ -16,7 +16,7 @@ pub struct TextEdit {
     pub new: String,
 }
 
-/// Edits count from 1. Quoted words come from the text.
+/// Edits count from 0. Quoted words come from the text.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TextEditError {
     #[error("{0} edits are too many")]
@@ -49,7 +49,7 @@ pub fn apply(text: &str, edits: &[TextEdit]) -> Result<String, TextEditError> {
         return Err(TextEditError::TooMany(edits.len()));
     }
     let mut parts = Vec::with_capacity(edits.len());
-    for (edit, TextEdit { old, new }) in (1..).zip(edits) {
+    for (edit, TextEdit { old, new }) in edits.iter().enumerate() {
         parts.push((only_place(text, old, edit)?, old.len(), new, edit));
     }
     parts.sort_unstable_by_key(|&(at, ..)| at);
@@ -133,12 +133,12 @@ mod tests {
 
     #[test]
     fn a_part_that_occurs_twice_is_refused_even_if_overlapping() {
-        let TextEditError::Ambiguous { edit: 2, places } = error("x. one apple, one pear", &[("x", ""), ("one", "1")])
+        let TextEditError::Ambiguous { edit: 1, places } = error("x. one apple, one pear", &[("x", ""), ("one", "1")])
         else {
             panic!("it is ambiguous")
         };
         assert_eq!(places.map(|place| place.words), ["x. one apple, …", "… apple, one pear"]);
-        let TextEditError::Ambiguous { edit: 1, places } = error("aaa", &[("aa", "")]) else {
+        let TextEditError::Ambiguous { edit: 0, places } = error("aaa", &[("aa", "")]) else {
             panic!("it is ambiguous")
         };
         assert_eq!(places.map(|place| place.words), ["a…", "…aa"]);
@@ -148,19 +148,19 @@ mod tests {
     fn a_missing_part_says_whether_only_white_space_differs() {
         let text = "The quick brown fox jumps.";
         for (old, differs_in_white_space) in [("quick brown ox", false), ("quick  brown\nfox", true)] {
-            assert_eq!(error(text, &[(old, "")]), TextEditError::NotFound { edit: 1, differs_in_white_space });
+            assert_eq!(error(text, &[(old, "")]), TextEditError::NotFound { edit: 0, differs_in_white_space });
         }
     }
 
     #[test]
     fn parts_that_overlap_are_refused_by_their_numbers() {
-        assert_eq!(error("abcd", &[("cd", ""), ("bc", "")]), TextEditError::Overlap { edits: [1, 2] });
-        assert_eq!(error("abcd", &[("d", ""), ("bc", ""), ("c", "")]), TextEditError::Overlap { edits: [2, 3] });
+        assert_eq!(error("abcd", &[("cd", ""), ("bc", "")]), TextEditError::Overlap { edits: [0, 1] });
+        assert_eq!(error("abcd", &[("d", ""), ("bc", ""), ("c", "")]), TextEditError::Overlap { edits: [1, 2] });
     }
 
     #[test]
     fn an_edit_without_a_part_and_too_many_edits_are_refused() {
-        assert_eq!(error("a", &[("a", "b"), ("", "b")]), TextEditError::EmptyOld { edit: 2 });
+        assert_eq!(error("a", &[("a", "b"), ("", "b")]), TextEditError::EmptyOld { edit: 1 });
         let many = vec![edit("a", "b"); MAX_EDITS + 1];
         assert_eq!(apply("a", &many), Err(TextEditError::TooMany(MAX_EDITS + 1)));
     }
