@@ -7,8 +7,8 @@ use axum::Router;
 use super::backends::Backends;
 use crate::http::discovery::skill;
 use crate::http::request::client_addr::TrustedProxies;
-use crate::http::{AllowedHosts, AppState, SiteSettings, front};
-use crate::mcp::{self, Mcp};
+use crate::http::{AppState, SiteSettings, front};
+use crate::mcp::{self, AllowedHosts, Mcp};
 use crate::settings::Settings;
 use crate::telemetry::http::RequestTelemetry;
 use crate::telemetry::metrics::{Metrics, RefusalLabels};
@@ -114,8 +114,8 @@ pub(super) fn public_over(backends: Backends, settings: PublicSettings, deps: &D
         proxies: proxies.clone(),
         metrics: Arc::clone(metrics),
     };
-    let http = AppState::new(service, base_url, proxies, site);
-    front(http, mcp::route(tools, &hosts), hosts, telemetry)
+    let app = AppState::new(service, base_url, proxies, site);
+    front(app, mcp::route(tools, &hosts), hosts.cors(), telemetry)
 }
 
 pub(super) fn policy(metrics: &Metrics) -> PublishingPolicy {

@@ -7,10 +7,10 @@ use rmcp::ErrorData;
 use rmcp::model::JsonRpcError;
 use serde_json::json;
 
+use super::answer::JSON;
 use super::etag::{NO_STORE, REVALIDATE};
-use super::pages::JSON;
 use super::state::AppState;
-use crate::http::error::{self, ApiError, Code};
+use crate::http::error::{self, ApiError, Code, Interface};
 use crate::http::metadata;
 use crate::http::request::credential::query_shows_key;
 use crate::http::types::{ErrorBody, TokenErrorBody};
@@ -19,44 +19,21 @@ use handbill_pages::service::ServiceError;
 use handbill_pages::service::oauth;
 use handbill_pages::values::origin::Origin;
 
-/// Clients of each endpoint read errors in their own form.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Endpoint {
-    Site,
-    /// With the pages that explain it.
-    Api,
-    /// RFC 6749.
-    Token,
-    Tools,
-}
-
-impl Endpoint {
-    pub(super) fn of(uri: &Uri) -> Self {
-        match uri.path() {
-            metadata::path::MCP => Self::Tools,
-            metadata::path::TOKEN => Self::Token,
-            "/" | metadata::path::HELP => Self::Api,
-            path if path.starts_with("/api/") => Self::Api,
-            _ => Self::Site,
-        }
-    }
-}
-
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        self.at(Endpoint::Api)
+        self.at(Interface::Api)
     }
 }
 
 impl ApiError {
-    pub(crate) fn at(self, endpoint: Endpoint) -> Response {
+    pub(crate) fn at(self, interface: Interface) -> Response {
         let name = ErrorName { code: self.code.as_str(), refused_by: self.refused_by };
         let status = StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let (retry_after, code) = (self.retry_after, self.code);
-        let body = match endpoint {
-            Endpoint::Token => serde_json::to_vec(&TokenErrorBody::new(self)),
-            Endpoint::Tools => serde_json::to_vec(&json_rpc_error(self)),
-            Endpoint::Site | Endpoint::Api => serde_json::to_vec(&ErrorBody::new(self)),
+        let body = match interface {
+            Interface::Token => serde_json::to_vec(&TokenErrorBody::new(self)),
+            Interface::Tools => serde_json::to_vec(&json_rpc_error(self)),
+            Interface::Site | Interface::Api => serde_json::to_vec(&ErrorBody::new(self)),
         };
         let mut body = body.expect("an error is made of strings");
         // A shell writes its prompt behind it.
@@ -87,17 +64,17 @@ fn json_rpc_error(error: ApiError) -> JsonRpcError {
 
 impl AppState {
     /// Also logs an internal cause.
-    pub(super) fn failed_at(&self, endpoint: Endpoint, error: &ServiceError) -> Response {
+    pub(super) fn failed_at(&self, interface: Interface, error: &ServiceError) -> Response {
         error::log(error);
         let error = ApiError::from(error);
         let challenge = challenge(error.code, &self.base_url);
-        let mut response = error.at(endpoint);
+        let mut response = error.at(interface);
         response.headers_mut().extend(challenge.map(|challenge| (WWW_AUTHENTICATE, challenge)));
         response
     }
 
     pub(super) fn failed(&self, error: &ServiceError) -> Response {
-        self.failed_at(Endpoint::Api, error)
+        self.failed_at(Interface::Api, error)
     }
 
     /// For an address that shows a key.
@@ -117,9 +94,9 @@ pub(super) fn shows_key(uri: &Uri) -> bool {
 }
 
 /// Replaces a successful read by 401 if `uri` shows a key. Errors stay: whether the page exists comes first.
-pub(super) fn unless_key_shown(uri: &Uri, http: &AppState, response: Response) -> Response {
+pub(super) fn unless_key_shown(uri: &Uri, app: &AppState, response: Response) -> Response {
     let is_read = response.status().is_success() || response.status() == StatusCode::NOT_MODIFIED;
-    if is_read && shows_key(uri) { http.failed(&ServiceError::KeyInQuery) } else { response }
+    if is_read && shows_key(uri) { app.failed(&ServiceError::KeyInQuery) } else { response }
 }
 
 /// RFC 6750 §3, with the address of RFC 9728 §5.1. The token endpoint asks for client credentials (RFC 6749 §5.2).

@@ -1,78 +1,166 @@
-//! What every request passes, with or without a route, and the header fields that all responses share.
+//! The layers of each group of routes: what every request passes, and the header fields that all answers share.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
-use futures_util::FutureExt;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
 use http::header::{
-    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, CACHE_CONTROL, CONTENT_SECURITY_POLICY, LINK, ORIGIN,
-    PRAGMA, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, LINK,
+    LOCATION, PRAGMA, REFERRER_POLICY, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::request::Parts;
 use http::{HeaderValue, Method};
+use tower::ServiceBuilder;
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::cors::{Any, CorsLayer};
+use tower_http::sensitive_headers::SetSensitiveRequestHeadersLayer;
+use tower_http::set_header::SetResponseHeaderLayer;
 
-use super::error::ApiError;
-use super::error_response::Endpoint;
+use super::answer::{RATE_LIMIT, RATE_LIMIT_POLICY};
+use super::error::{ApiError, Interface};
 use super::etag::NO_STORE;
 use super::listener::{Full, LargeAnswers};
-use super::mcp_host::{AllowedHosts, McpHost};
+use super::mcp_host::McpHost;
 use super::request::client_addr::TrustedProxies;
 use super::request::head;
+use super::state::AppState;
 use crate::http::metadata;
-use crate::telemetry::http::RequestTelemetry;
+use crate::telemetry::http::{RequestTelemetry, X_REQUEST_ID};
 use handbill_pages::log_throttle::LogThrottle;
 use handbill_pages::values::client::{Peer, private_network};
-use handbill_pages::values::origin::Origin;
 
 /// Shortest time between two warnings about a proxy. Anyone can send its header, so the warnings must not fill the log.
-pub(super) const WARNING_PAUSE: Duration = Duration::from_hours(1);
+const WARNING_PAUSE: Duration = Duration::from_hours(1);
 
-pub(super) struct Layers {
-    pub(super) telemetry: Arc<RequestTelemetry>,
-    pub(super) proxies: TrustedProxies,
-    pub(super) warnings: LogThrottle,
-    pub(super) mcp_host: Option<McpHost>,
-    pub(super) large_answers: LargeAnswers,
-    pub(super) finish: CommonHeaders,
+/// How long a browser may keep the answer to a preflight.
+pub(crate) const PREFLIGHT_AGE: Duration = Duration::from_hours(24);
+
+const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
+const CSP_NOTHING: HeaderValue = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
+
+/// What the layers of all groups share.
+pub(super) struct Front {
+    telemetry: Arc<RequestTelemetry>,
+    proxies: TrustedProxies,
+    warnings: LogThrottle,
+    mcp_host: Option<McpHost>,
+    large_answers: LargeAnswers,
+    /// Leads from answers to the OpenAPI document.
+    service_desc: HeaderValue,
 }
 
-/// From the outside in: observe, add header fields, make room for a large answer, check the head, answer a preflight,
-/// and turn a panic into 500.
-pub(super) async fn around(State(layers): State<Arc<Layers>>, request: Request, next: Next) -> Response {
-    let (mut head, body) = request.into_parts();
-    let (endpoint, is_safe) = (Endpoint::of(&head.uri), head.method.is_safe());
-    let origin = head.headers.get(ORIGIN).filter(|_| endpoint == Endpoint::Tools).cloned();
-    let observed = layers.telemetry.begin(&mut head);
-    layers.warn_of_proxy(&head);
-    let is_preflight = head.method == Method::OPTIONS && endpoint != Endpoint::Tools;
-    let response = match layers.check(&head) {
-        Err(error) => error.at(endpoint),
-        // Scripts of any site may call the API: without cookies, a browser adds no credentials.
-        Ok(()) if is_preflight => preflight(METHODS, REQUEST_FIELDS),
-        Ok(()) => {
-            let answering = AssertUnwindSafe(next.run(Request::from_parts(head, body))).catch_unwind();
-            observed.run(answering).await.unwrap_or_else(|_panic| {
+#[derive(Clone)]
+struct Group {
+    interface: Interface,
+    front: Arc<Front>,
+}
+
+/// A head that must not be served.
+#[derive(Clone)]
+struct Refused(ApiError);
+
+/// From the outside in: observe, add header fields, answer a preflight, refuse a head, make room for a large answer, and turn a panic
+/// into 500. Request ids are not `tower-http`'s: it takes a client's own, and gives a 304 one too.
+pub(super) fn around<S: Clone + Send + Sync + 'static>(
+    routes: Router<S>,
+    interface: Interface,
+    cors: CorsLayer,
+    front: &Arc<Front>,
+) -> Router<S> {
+    let group = Group { interface, front: Arc::clone(front) };
+    let desc = front.service_desc.clone();
+    let links = move |response: &Response<_>| {
+        let status = response.status();
+        let is_linked = matches!(interface, Interface::Api | Interface::Token);
+        (is_linked || status.is_client_error() || status.is_server_error()).then(|| desc.clone())
+    };
+    // Any answer of these may show a key.
+    let no_store = matches!(interface, Interface::Token | Interface::Tools).then_some(NO_STORE);
+    let no_cache = (interface == Interface::Token).then_some(HeaderValue::from_static("no-cache"));
+    routes.layer(
+        ServiceBuilder::new()
+            .layer(from_fn_with_state(group.clone(), observe))
+            .layer(SetSensitiveRequestHeadersLayer::new([AUTHORIZATION]))
+            .layer(SetResponseHeaderLayer::overriding(X_CONTENT_TYPE_OPTIONS, NO_SNIFF))
+            .layer(SetResponseHeaderLayer::overriding(REFERRER_POLICY, NO_REFERRER))
+            .layer(SetResponseHeaderLayer::if_not_present(CONTENT_SECURITY_POLICY, CSP_NOTHING))
+            .layer(SetResponseHeaderLayer::appending(LINK, links))
+            .layer(SetResponseHeaderLayer::overriding(CACHE_CONTROL, no_store))
+            .layer(SetResponseHeaderLayer::overriding(PRAGMA, no_cache))
+            .layer(cors)
+            .layer(from_fn_with_state(group, admit))
+            .layer(CatchPanicLayer::custom(move |_| {
                 // The panic hook has logged the place.
                 tracing::error!("a handler panicked");
-                ApiError::internal().at(endpoint)
-            })
-        }
-    };
-    let mut response = layers.large_answers.admit(response).unwrap_or_else(|Full| {
-        let error = if is_safe { ApiError::no_room() } else { ApiError::no_room_to_answer() };
-        error.at(endpoint)
-    });
-    layers.finish.complete(endpoint, origin, &mut response);
+                ApiError::internal().at(interface)
+            })),
+    )
+}
+
+/// Scripts of any site may call the API: without cookies, a browser adds no credentials.
+pub(super) fn any_site() -> CorsLayer {
+    CorsLayer::new()
+        .allow_origin(Any)
+        .allow_methods([Method::GET, Method::HEAD, Method::POST, Method::PATCH, Method::DELETE])
+        .allow_headers([ACCEPT, AUTHORIZATION, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH])
+        .expose_headers([
+            ETAG,
+            LINK,
+            LOCATION,
+            RETRY_AFTER,
+            WWW_AUTHENTICATE,
+            RATE_LIMIT,
+            RATE_LIMIT_POLICY,
+            X_REQUEST_ID,
+        ])
+        .max_age(PREFLIGHT_AGE)
+}
+
+async fn observe(State(Group { front, .. }): State<Group>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let observed = front.telemetry.begin(&mut parts);
+    front.warn_of_proxy(&parts);
+    if let Err(error) = front.check(&parts) {
+        // The refusal gets the header fields of all answers further in. Until there, CORS must not answer `OPTIONS`.
+        parts.method = Method::GET;
+        parts.extensions.insert(Refused(error));
+    }
+    let mut response = observed.run(next.run(Request::from_parts(parts, body))).await;
     observed.answered(&mut response);
     response
 }
 
-impl Layers {
+async fn admit(State(group): State<Group>, mut request: Request, next: Next) -> Response {
+    let Group { interface, front } = group;
+    if let Some(Refused(error)) = request.extensions_mut().remove() {
+        return error.at(interface);
+    }
+    let is_safe = request.method().is_safe();
+    let response = next.run(request).await;
+    front.large_answers.admit(response).unwrap_or_else(|Full| {
+        let error = if is_safe { ApiError::no_room() } else { ApiError::no_room_to_answer() };
+        error.at(interface)
+    })
+}
+
+impl Front {
+    pub(super) fn new(app: &AppState, telemetry: &Arc<RequestTelemetry>) -> Self {
+        let AppState { base_url, proxies, site, .. } = app;
+        let link = format!(r#"<{base_url}{}>; rel="service-desc"; type="application/json""#, metadata::path::OPENAPI);
+        Self {
+            telemetry: Arc::clone(telemetry),
+            proxies: proxies.clone(),
+            warnings: LogThrottle::new(WARNING_PAUSE),
+            mcp_host: McpHost::of(base_url, site),
+            large_answers: LargeAnswers::default(),
+            service_desc: HeaderValue::try_from(link).expect("an origin is ASCII"),
+        }
+    }
+
     fn check(&self, head: &Parts) -> Result<(), ApiError> {
         head::check(head)?;
         self.mcp_host.as_ref().and_then(|host| host.refuse(head)).map_or(Ok(()), Err)
@@ -96,71 +184,4 @@ impl Layers {
             );
         }
     }
-}
-
-const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
-const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
-const CSP_NOTHING: HeaderValue = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
-const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
-
-const EXPOSED: HeaderValue =
-    HeaderValue::from_static("etag,link,location,retry-after,www-authenticate,ratelimit,ratelimit-policy,x-request-id");
-
-const EXPOSED_BY_TOOLS: HeaderValue = HeaderValue::from_static("allow,retry-after,x-request-id");
-
-pub(super) struct CommonHeaders {
-    service_desc: HeaderValue,
-    /// Whose scripts may read the responses of `/mcp`.
-    allowed: AllowedHosts,
-}
-
-impl CommonHeaders {
-    pub(super) fn new(base_url: &Origin, allowed: AllowedHosts) -> Self {
-        let link = format!(r#"<{base_url}{}>; rel="service-desc"; type="application/json""#, metadata::path::OPENAPI);
-        Self { service_desc: HeaderValue::try_from(link).expect("an origin is ASCII"), allowed }
-    }
-
-    /// `origin` is that of a caller of the tools.
-    fn complete(&self, endpoint: Endpoint, origin: Option<HeaderValue>, response: &mut Response) {
-        let is_interface = matches!(endpoint, Endpoint::Api | Endpoint::Token);
-        let is_error = response.status().is_client_error() || response.status().is_server_error();
-        let headers = response.headers_mut();
-        if is_interface || is_error {
-            headers.append(LINK, self.service_desc.clone());
-        }
-        headers.insert(X_CONTENT_TYPE_OPTIONS, NO_SNIFF);
-        headers.insert(REFERRER_POLICY, NO_REFERRER);
-        headers.entry(CONTENT_SECURITY_POLICY).or_insert(CSP_NOTHING);
-        if endpoint == Endpoint::Token {
-            headers.insert(CACHE_CONTROL, NO_STORE);
-            headers.insert(PRAGMA, HeaderValue::from_static("no-cache"));
-        }
-        let (readers, exposed) = match endpoint {
-            Endpoint::Tools => {
-                // Any response may show an edit key.
-                headers.insert(CACHE_CONTROL, NO_STORE);
-                headers.entry(VARY).or_insert(HeaderValue::from_static("origin"));
-                (origin.filter(|origin| self.allowed.admits_origin(origin)), EXPOSED_BY_TOOLS)
-            }
-            Endpoint::Site | Endpoint::Api | Endpoint::Token => (Some(ANY_ORIGIN), EXPOSED),
-        };
-        if let Some(readers) = readers {
-            response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, readers);
-            response.headers_mut().insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
-        }
-    }
-}
-
-const METHODS: &str = "GET,HEAD,POST,PATCH,DELETE";
-
-const REQUEST_FIELDS: &str = "accept,authorization,content-type,if-match,if-none-match";
-
-/// Says what scripts of the origins that [`CommonHeaders`] names may send, and for a day.
-pub(crate) fn preflight(methods: &'static str, fields: &'static str) -> Response {
-    let allowed = [
-        (ACCESS_CONTROL_ALLOW_METHODS, methods),
-        (ACCESS_CONTROL_ALLOW_HEADERS, fields),
-        (ACCESS_CONTROL_MAX_AGE, "86400"),
-    ];
-    (allowed, ()).into_response()
 }

@@ -1,5 +1,6 @@
 //! HTTP: listeners, routes, requests, answers, and what describes them.
 
+mod answer;
 pub(crate) mod discovery;
 pub mod drain;
 pub mod error;
@@ -21,6 +22,5 @@ mod state;
 mod token;
 pub mod types;
 
-pub use self::mcp_host::AllowedHosts;
 pub use self::router::{front, openapi_document};
 pub use self::state::{AppState, SiteSettings};

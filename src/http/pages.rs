@@ -8,31 +8,22 @@ use axum::extract::{FromRequestParts, Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION};
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::{HeaderValue, StatusCode};
 use utoipa::IntoParams;
 
-use super::error_response::{Endpoint, shows_key};
-use super::etag::{NO_STORE, REVALIDATE, entity_tag, precondition};
-use super::negotiation::Coding;
+use super::answer::{JSON, json_tag, respond};
+use super::error::Interface;
+use super::error_response::shows_key;
+use super::etag::{NO_STORE, REVALIDATE, precondition};
 use super::reads::{self, PageForm};
-use super::state::{AppState, PageMetadata};
+use super::state::AppState;
 use crate::http::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
 use crate::http::request::body::{RequestBody, is_json};
 use crate::http::request::{credential, part};
 use crate::http::types::{CreateBody, CreatedBody, Included, PageBody, ReadBody, UpdateBody};
-use handbill_pages::ports::rate_limiter::LimitKind;
-use handbill_pages::service::{Limited, ServiceError};
+use handbill_pages::service::ServiceError;
 use handbill_pages::values::head::PageHead;
-use handbill_pages::values::quota::{Decision, whole_seconds_up};
 use handbill_pages::values::slug::Slug;
-
-pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
-
-/// The capacity of an answer's header map, large enough that it never grows.
-pub(super) const FIELDS: usize = 24;
-
-const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
-const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
 /// Empty, and so never valid, if the path is not proper UTF-8: only the service knows whether a page exists.
 pub(super) struct SlugParam(pub(super) String);
@@ -77,21 +68,21 @@ struct SlugParameter {
     ),
     security(()),
 )]
-pub(super) async fn create(State(http): State<Arc<AppState>>, request: Request) -> Response {
+pub(super) async fn create(State(app): State<Arc<AppState>>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let body = RequestBody::of(&head.headers, body, is_json).await;
     if shows_key(&head.uri) {
-        return http.key_shown(&head.method);
+        return app.key_shown(&head.method);
     }
-    let attempt = http.service.create(http.proxies.client(&head), body.json::<CreateBody>().await).await;
-    respond(attempt, Endpoint::Api, &http, |created| {
+    let attempt = app.service.create(app.proxies.client(&head), body.json::<CreateBody>().await).await;
+    respond(attempt, Interface::Api, &app, |created| {
         let headers = [
-            (LOCATION, location(&http, &created.page.head)),
-            (ETAG, json_tag(&created.page.head, &http)),
+            (LOCATION, location(&app, &created.page.head)),
+            (ETAG, json_tag(&created.page.head, &app)),
             // The response shows the edit key.
             (CACHE_CONTROL, NO_STORE),
         ];
-        (StatusCode::CREATED, headers, Json(CreatedBody::new(&created, &http.base_url))).into_response()
+        (StatusCode::CREATED, headers, Json(CreatedBody::new(&created, &app.base_url))).into_response()
     })
 }
 
@@ -115,12 +106,12 @@ pub(super) async fn create(State(http): State<Arc<AppState>>, request: Request) 
     ),
     security(()),
 )]
-pub(super) async fn read(State(http): State<Arc<AppState>>, SlugParam(slug): SlugParam, request: Request) -> Response {
+pub(super) async fn read(State(app): State<Arc<AppState>>, SlugParam(slug): SlugParam, request: Request) -> Response {
     let (head, _) = request.into_parts();
-    let Ok(slug) = Slug::parse(&slug) else { return http.failed(&ServiceError::NotFound) };
+    let Ok(slug) = Slug::parse(&slug) else { return app.failed(&ServiceError::NotFound) };
     match head.uri.query().and_then(part::in_query) {
-        Some(part) => reads::part(&slug, part, &http, &head).await,
-        None => PageForm::Json.read(&slug, &http, &head).await,
+        Some(part) => reads::part(&slug, part, &app, &head).await,
+        None => PageForm::Json.read(&slug, &app, &head).await,
     }
 }
 
@@ -143,20 +134,16 @@ pub(super) async fn read(State(http): State<Arc<AppState>>, SlugParam(slug): Slu
     ),
     security(("editKey" = []), ("pageToken" = ["post:edit"])),
 )]
-pub(super) async fn update(
-    State(http): State<Arc<AppState>>,
-    SlugParam(slug): SlugParam,
-    request: Request,
-) -> Response {
+pub(super) async fn update(State(app): State<Arc<AppState>>, SlugParam(slug): SlugParam, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let body = RequestBody::of(&head.headers, body, is_json).await.json::<UpdateBody>();
     let (client, key, precondition) =
-        (http.proxies.client(&head), credential::in_head(&head), precondition(&head.headers));
-    let attempt = http.service.update(client, &slug, &key, body, &precondition).await;
-    respond(attempt, Endpoint::Api, &http, |page| {
-        let fields = [(CACHE_CONTROL, REVALIDATE), (ETAG, json_tag(&page.head, &http)), (CONTENT_TYPE, JSON)];
-        let mut response = (fields, PageBody::json(&page, &http.base_url, Included::ALL)).into_response();
-        http.about(&page.head).mark_noindex(response.headers_mut());
+        (app.proxies.client(&head), credential::in_head(&head), precondition(&head.headers));
+    let attempt = app.service.update(client, &slug, &key, body, &precondition).await;
+    respond(attempt, Interface::Api, &app, |page| {
+        let fields = [(CACHE_CONTROL, REVALIDATE), (ETAG, json_tag(&page.head, &app)), (CONTENT_TYPE, JSON)];
+        let mut response = (fields, PageBody::json(&page, &app.base_url, Included::ALL)).into_response();
+        app.about(&page.head).mark_noindex(response.headers_mut());
         response
     })
 }
@@ -179,57 +166,16 @@ pub(super) async fn update(
     ),
     security(("editKey" = []), ("pageToken" = ["post:delete"])),
 )]
-pub(super) async fn delete(
-    State(http): State<Arc<AppState>>,
-    SlugParam(slug): SlugParam,
-    request: Request,
-) -> Response {
+pub(super) async fn delete(State(app): State<Arc<AppState>>, SlugParam(slug): SlugParam, request: Request) -> Response {
     let (head, body) = request.into_parts();
     // Read, so that the connection can be used again, and ignored: a delete answers no 400 (specification §7).
     drop(RequestBody::of(&head.headers, body, |_| true).await);
     let (client, key, precondition) =
-        (http.proxies.client(&head), credential::in_head(&head), precondition(&head.headers));
-    let attempt = http.service.delete(client, &slug, &key, Ok(()), &precondition).await;
-    respond(attempt, Endpoint::Api, &http, |()| StatusCode::NO_CONTENT.into_response())
+        (app.proxies.client(&head), credential::in_head(&head), precondition(&head.headers));
+    let attempt = app.service.delete(client, &slug, &key, Ok(()), &precondition).await;
+    respond(attempt, Interface::Api, &app, |()| StatusCode::NO_CONTENT.into_response())
 }
 
-/// With the `RateLimit` fields.
-pub(super) fn respond<T>(
-    attempt: Limited<T>,
-    endpoint: Endpoint,
-    http: &AppState,
-    success: impl FnOnce(T) -> Response,
-) -> Response {
-    let mut response = match attempt.outcome {
-        Ok(value) => success(value),
-        Err(error) => http.failed_at(endpoint, &error),
-    };
-    if let Some((limited, decision)) = attempt.quota {
-        let [limit, policy] = rate_limit_fields(limited, &decision);
-        response.headers_mut().insert(RATE_LIMIT, limit);
-        response.headers_mut().insert(RATE_LIMIT_POLICY, policy);
-    }
-    response
-}
-
-/// IETF draft-ietf-httpapi-ratelimit-headers.
-fn rate_limit_fields(limited: LimitKind, decision: &Decision) -> [HeaderValue; 2] {
-    let (name, quota) = (limited.name(), decision.quota);
-    let (remaining, more_after) = (decision.remaining, whole_seconds_up(decision.more_after));
-    let limit = format!(r#""{name}";r={remaining};t={more_after}"#);
-    let policy = format!(r#""{name}";q={};w={}"#, quota.limit, quota.window.as_secs());
-    [limit, policy].map(|field| HeaderValue::try_from(field).expect("it is ASCII"))
-}
-
-pub(super) fn json_tag(page: &PageHead, http: &AppState) -> HeaderValue {
-    json_tag_in("json.", Coding::Identity, &http.about(page), http)
-}
-
-/// The tag changes with the version, which may add fields.
-pub(super) fn json_tag_in(form: &str, coding: Coding, page: &PageMetadata<'_>, http: &AppState) -> HeaderValue {
-    entity_tag(page, &[form, env!("CARGO_PKG_VERSION"), ".", &http.origin_tag], coding.name())
-}
-
-fn location(http: &AppState, page: &PageHead) -> HeaderValue {
-    HeaderValue::try_from(format!("{}/api/pages/{}", http.base_url, page.slug)).expect("it is ASCII")
+fn location(app: &AppState, page: &PageHead) -> HeaderValue {
+    HeaderValue::try_from(format!("{}/api/pages/{}", app.base_url, page.slug)).expect("it is ASCII")
 }

@@ -1,96 +1,106 @@
-//! Every route of the public service.
+//! Every route of the public service, in groups that have their layers.
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{MatchedPath, State};
-use axum::middleware::from_fn_with_state;
-use axum::response::Response;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use http::{Method, Uri};
-use utoipa::openapi::OpenApi;
+use tower_http::cors::CorsLayer;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::error::ApiError;
-use super::error_response::{Endpoint, shows_key};
-use super::listener::LargeAnswers;
-use super::mcp_host::{AllowedHosts, McpHost};
-use super::middleware::{CommonHeaders, Layers, WARNING_PAUSE, around};
+use super::error::{ApiError, Interface};
+use super::error_response::shows_key;
+use super::middleware::{Front, any_site, around};
 use super::representation::Representation;
 use super::state::AppState;
 use super::{discovery, metadata, openapi, pages, reads, site, token};
 use crate::telemetry::http::RequestTelemetry;
-use handbill_pages::log_throttle::LogThrottle;
 use handbill_pages::values::contact::Contact;
 use handbill_pages::values::origin::Origin;
 
 /// As JSON.
 pub fn openapi_document(base_url: &Origin, contact: Option<&Contact>) -> String {
-    openapi::document(api(openapi::description()).into_openapi(), base_url, contact)
+    let document =
+        OpenApiRouter::with_openapi(openapi::description()).merge(of_creates()).merge(of_pages()).merge(of_tokens());
+    openapi::document(document.into_openapi(), base_url, contact)
 }
 
-/// `tools` are the route of `/mcp`, for the hosts and origins in `allowed`.
-pub fn front(http: AppState, tools: MethodRouter, allowed: AllowedHosts, telemetry: RequestTelemetry) -> Router {
-    let (http, telemetry) = (Arc::new(http), Arc::new(telemetry));
-    let layers = Layers {
-        proxies: http.proxies.clone(),
-        warnings: LogThrottle::new(WARNING_PAUSE),
-        mcp_host: McpHost::of(&http.base_url, &http.site),
-        large_answers: LargeAnswers::default(),
-        finish: CommonHeaders::new(&http.base_url, allowed),
-        telemetry: Arc::clone(&telemetry),
-    };
-    routes(&http, &telemetry).route(metadata::path::MCP, tools).layer(from_fn_with_state(Arc::new(layers), around))
+/// `tools` are the route of `/mcp`, for scripts that `tools_cors` admits.
+pub fn front(app: AppState, tools: MethodRouter, tools_cors: CorsLayer, telemetry: RequestTelemetry) -> Router {
+    let (app, telemetry) = (Arc::new(app), Arc::new(telemetry));
+    let front = Arc::new(Front::new(&app, &telemetry));
+    let tokens: Router<_> = of_tokens().into();
+    let tokens = tokens.method_not_allowed_fallback(not_allowed_for_tokens);
+    let tools = Router::new().route(metadata::path::MCP, tools);
+    around(of_the_site(&app, &telemetry), Interface::Site, any_site(), &front)
+        .merge(around(of_the_api(&app), Interface::Api, any_site(), &front))
+        .merge(around(tokens, Interface::Token, any_site(), &front))
+        .with_state(app)
+        .merge(around(tools, Interface::Tools, tools_cors, &front))
 }
 
-/// Without the tools, which have their own preflights.
-fn routes(http: &Arc<AppState>, telemetry: &RequestTelemetry) -> Router {
-    let openapi = Representation::document(
-        "application/json",
-        openapi_document(&http.base_url, http.site.abuse_contact.as_ref()),
-    );
-    let home = discovery::home_markdown(&http.base_url, http.service.quotas(), &http.site);
-    let home = site::home_route(http, home);
-    let (pages, help) = (site::editor::pages(http), site::editor::help(http));
-    let (api, _) = api(openapi::description()).split_for_parts();
-    api.merge(discovery::routes(&http.base_url, http.service.quotas(), &http.site, &telemetry.clock))
+fn of_creates() -> OpenApiRouter<Arc<AppState>> {
+    OpenApiRouter::new().routes(routes!(pages::create))
+}
+
+fn of_pages() -> OpenApiRouter<Arc<AppState>> {
+    OpenApiRouter::new().routes(routes!(pages::read, pages::update, pages::delete))
+}
+
+fn of_tokens() -> OpenApiRouter<Arc<AppState>> {
+    OpenApiRouter::new().routes(routes!(token::token))
+}
+
+/// With the pages that lead to it.
+fn of_the_api(app: &AppState) -> Router<Arc<AppState>> {
+    let markdown = discovery::home_markdown(&app.base_url, app.service.quotas(), &app.site);
+    let (creates, pages): (Router<_>, Router<_>) = (of_creates().into(), of_pages().into());
+    Router::new()
+        .route("/", site::home_route(app, markdown).post(site::form::post))
+        .route(metadata::path::HELP, site::editor::help(app).route())
+        .method_not_allowed_fallback(not_allowed)
+        .merge(creates.method_not_allowed_fallback(not_allowed_without_a_key))
+        .merge(pages.method_not_allowed_fallback(not_allowed_on_a_page))
+}
+
+fn of_the_site(app: &AppState, telemetry: &RequestTelemetry) -> Router<Arc<AppState>> {
+    let openapi = openapi_document(&app.base_url, app.site.abuse_contact.as_ref());
+    let edit = Router::new().route("/{slug}/edit", get(site::editor::edit));
+    discovery::routes(&app.base_url, app.service.quotas(), &app.site, &telemetry.clock)
         .merge(site::files())
-        .route(metadata::path::OPENAPI, openapi.route())
-        .route("/", home.post(site::form::post))
-        .route("/pages", pages.route())
-        .route(metadata::path::HELP, help.route())
+        .route(metadata::path::OPENAPI, Representation::document("application/json", openapi).route())
+        .route("/pages", site::editor::pages(app).route())
         .route("/assets/{version}/{name}", get(site::editor::file))
-        .route("/{slug}", get(reads::page))
-        .route("/{slug}/edit", get(site::editor::edit))
+        .method_not_allowed_fallback(not_allowed)
+        .merge(Router::new().route("/{slug}", get(reads::page)).method_not_allowed_fallback(not_allowed_at_a_page))
+        .merge(edit.method_not_allowed_fallback(not_allowed_without_a_key))
         .fallback(site::not_found)
-        .method_not_allowed_fallback(method_not_allowed)
-        .with_state(Arc::clone(http))
 }
 
 /// Axum adds `Allow`.
-async fn method_not_allowed(
-    State(http): State<Arc<AppState>>,
-    route: MatchedPath,
-    method: Method,
-    uri: Uri,
-) -> Response {
-    let is_of_pages = route.as_str().starts_with("/api/pages") || route.as_str().starts_with("/{slug}");
-    if is_of_pages && shows_key(&uri) {
-        return http.key_shown(&method);
-    }
-    let error = match route.as_str() {
-        // `curl -T` sends a file to a page that is not there yet.
-        "/{slug}" if method != Method::PUT => ApiError::not_at_the_page(),
-        "/api/pages/{slug}" => ApiError::not_on_a_page(),
-        _ => ApiError::method_not_allowed(&method, &http.base_url),
-    };
-    error.at(Endpoint::of(&uri))
+async fn not_allowed(State(app): State<Arc<AppState>>, method: Method) -> ApiError {
+    ApiError::method_not_allowed(&method, &app.base_url)
 }
 
-fn api(document: OpenApi) -> OpenApiRouter<Arc<AppState>> {
-    OpenApiRouter::with_openapi(document)
-        .routes(routes!(pages::create))
-        .routes(routes!(pages::read, pages::update, pages::delete))
-        .routes(routes!(token::token))
+async fn not_allowed_for_tokens(State(app): State<Arc<AppState>>, method: Method) -> Response {
+    ApiError::method_not_allowed(&method, &app.base_url).at(Interface::Token)
+}
+
+async fn not_allowed_without_a_key(app: State<Arc<AppState>>, method: Method, uri: Uri) -> Response {
+    if shows_key(&uri) { app.key_shown(&method) } else { not_allowed(app, method).await.into_response() }
+}
+
+async fn not_allowed_on_a_page(State(app): State<Arc<AppState>>, method: Method, uri: Uri) -> Response {
+    if shows_key(&uri) { app.key_shown(&method) } else { ApiError::not_on_a_page().into_response() }
+}
+
+async fn not_allowed_at_a_page(app: State<Arc<AppState>>, method: Method, uri: Uri) -> Response {
+    // `curl -T` sends a file to a page that is not there yet.
+    if method == Method::PUT || shows_key(&uri) {
+        return not_allowed_without_a_key(app, method, uri).await;
+    }
+    ApiError::not_at_the_page().into_response()
 }

@@ -13,8 +13,8 @@ use http::{HeaderMap, HeaderValue};
 use percent_encoding::percent_decode;
 use url::form_urlencoded;
 
-use super::error_response::Endpoint;
-use super::pages::respond;
+use super::answer::respond;
+use super::error::Interface;
 use super::state::AppState;
 use crate::http::request::body::RequestBody;
 use crate::http::request::credential::query_holds_key;
@@ -43,13 +43,13 @@ const FIELDS: [&str; 4] = ["grant_type", "client_id", "client_secret", "scope"];
     ),
     security(()),
 )]
-pub(super) async fn token(State(http): State<Arc<AppState>>, request: Request) -> Response {
+pub(super) async fn token(State(app): State<Arc<AppState>>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let is_form = |media_type: &str| media_type == "application/x-www-form-urlencoded";
     let body = RequestBody::of(&head.headers, body, is_form).await;
     let form = async { parse(&head, &body.bytes().await?) };
-    let attempt = http.service.token(http.proxies.client(&head), form).await;
-    respond(attempt, Endpoint::Token, &http, |key| Json(TokenBody::new(&key)).into_response())
+    let attempt = app.service.token(app.proxies.client(&head), form).await;
+    respond(attempt, Interface::Token, &app, |key| Json(TokenBody::new(&key)).into_response())
 }
 
 fn parse(parts: &Parts, bytes: &[u8]) -> Result<TokenForm, FormError> {

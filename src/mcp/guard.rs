@@ -14,7 +14,6 @@ use rmcp::ErrorData;
 use rmcp::model::JsonRpcError;
 
 use crate::http::error::{ApiError, Interface};
-use crate::http::error_response::Endpoint;
 use crate::http::negotiation::weight;
 use crate::http::request::body::{RequestBody, is_json};
 use crate::http::request::credential::query_holds_key;
@@ -28,11 +27,11 @@ const MAX_REFUSAL_BYTES: usize = 1024;
 pub(super) async fn admit(request: Request) -> Result<Request, Response> {
     let (mut head, body) = request.into_parts();
     if head.uri.query().is_some_and(query_holds_key) {
-        return Err(ApiError::key_in_address().at(Endpoint::Tools));
+        return Err(ApiError::key_in_address().at(Interface::Tools));
     }
     let body = RequestBody::of(&head.headers, body, is_json).await.bytes().await;
     let bytes =
-        body.map_err(|error| ApiError::of(&ServiceError::Body(error.into()), Interface::Mcp).at(Endpoint::Tools))?;
+        body.map_err(|error| ApiError::of(&ServiceError::Body(error.into()), Interface::Tools).at(Interface::Tools))?;
     check_values(&bytes)
         .map_err(|error| (StatusCode::BAD_REQUEST, Json(JsonRpcError::new(None, error))).into_response())?;
     // `rmcp` requires both types by name, but sends no event stream here.

@@ -4,6 +4,7 @@
 //! answers any request, with one JSON object.
 
 mod guard;
+mod hosts;
 mod server;
 mod tool_calls;
 mod tools;
@@ -21,22 +22,16 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+pub use self::hosts::AllowedHosts;
 use self::server::McpServer;
 pub use self::tool_calls::Mcp;
-use crate::http::AllowedHosts;
-use crate::http::error::ApiError;
-use crate::http::error_response::Endpoint;
-use crate::http::middleware::preflight;
+use crate::http::error::{ApiError, Interface};
 use crate::http::request::MAX_BODY_BYTES;
 
 /// Each holds a result of up to 4 MB, outside any other budget.
 const MOST_AT_ONCE: usize = 16;
 
 const MAX_WAIT: Duration = Duration::from_secs(1);
-
-/// Of requests from scripts.
-const REQUEST_FIELDS: &str =
-    "accept,authorization,content-type,last-event-id,mcp-method,mcp-name,mcp-protocol-version,mcp-session-id";
 
 #[derive(Clone)]
 struct McpEndpoint {
@@ -66,12 +61,11 @@ impl McpEndpoint {
     }
 
     async fn answer(self, request: Request) -> Response {
-        match *request.method() {
-            Method::OPTIONS => preflight("POST", REQUEST_FIELDS),
-            Method::POST => self.answer_message(request).await,
-            // `rmcp` refuses other methods.
-            _ => self.service.handle(request).await.map(Body::new),
+        if *request.method() == Method::POST {
+            return self.answer_message(request).await;
         }
+        // `rmcp` refuses other methods.
+        self.service.handle(request).await.map(Body::new)
     }
 
     async fn answer_message(self, request: Request) -> Response {
@@ -80,7 +74,7 @@ impl McpEndpoint {
             Err(refusal) => return refusal,
         };
         let Ok(Ok(turn)) = timeout(MAX_WAIT, self.turns.acquire_owned()).await else {
-            return ApiError::too_many_calls().at(Endpoint::Tools);
+            return ApiError::too_many_calls().at(Interface::Tools);
         };
         // The call keeps its turn without its client, since `rmcp` answers in its own task.
         let turn = Arc::new(turn);

@@ -49,7 +49,7 @@ impl Mcp {
         };
         result.map_err(|error| {
             error::log(&error);
-            ApiError::of(&error, Interface::Mcp)
+            ApiError::of(&error, Interface::Tools)
         })
     }
 

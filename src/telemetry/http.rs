@@ -20,7 +20,7 @@ use handbill_pages::ports::clock::SharedClock;
 use handbill_pages::ports::random::{Random, hex_id};
 use handbill_pages::values::client::Peer;
 
-const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 task_local! {
     static REQUEST_ID: String;

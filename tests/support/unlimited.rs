@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::Router;
 use handbill::app::{Deps, PublicSettings, Publishing, public};
-use handbill::http::AllowedHosts;
 use handbill::http::request::client_addr::TrustedProxies;
+use handbill::mcp::AllowedHosts;
 use handbill_pages::ports::page_store::PageStore;
 use handbill_pages::ports::rate_limiter::Quotas;
 use handbill_pages::values::origin::Origin;

@@ -15,34 +15,43 @@ use handbill_pages::values::text_edits::{MAX_EDITS, TextEditError};
 /// The end of a pause is unknown.
 const RETRY_PAUSED_SECONDS: u64 = 300;
 
+/// Each group of routes has clients that read errors in a form of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interface {
-    Rest,
-    Mcp,
+    /// For people.
+    Site,
+    /// With the pages that explain it.
+    Api,
+    /// RFC 6749.
+    Token,
+    /// MCP.
+    Tools,
 }
 
 impl Interface {
     const fn key_place(self) -> &'static str {
         match self {
-            Self::Rest => "in the header `Authorization: Bearer <edit_key>`",
-            Self::Mcp => "as the argument `edit_key`",
+            Self::Site | Self::Api | Self::Token => "in the header `Authorization: Bearer <edit_key>`",
+            Self::Tools => "as the argument `edit_key`",
         }
     }
 
     const fn valid_body(self) -> &'static str {
         match self {
-            Self::Rest => r#"JSON such as `{"title": "Hello", "content": "My *first* page."}`"#,
-            Self::Mcp => "one JSON-RPC message",
+            Self::Site | Self::Api | Self::Token => {
+                r#"JSON such as `{"title": "Hello", "content": "My *first* page."}`"#
+            }
+            Self::Tools => "one JSON-RPC message",
         }
     }
 
     /// For a page that has changed since the named state.
     const fn stale_advice(self) -> &'static str {
         match self {
-            Self::Rest => {
+            Self::Site | Self::Api | Self::Token => {
                 "The page has changed since the version in `If-Match`. Nothing was changed: read the page again, apply your change to it and send its new `ETag`."
             }
-            Self::Mcp => {
+            Self::Tools => {
                 "The page has changed since `if_updated_at`. Nothing was changed: read the page again, apply your change to it and send its new `updated_at`."
             }
         }
@@ -51,8 +60,10 @@ impl Interface {
     /// Where to read more about keys.
     fn key_advice(self) -> String {
         match self {
-            Self::Rest => format!(" `{}` describes how keys are presented.", metadata::path::PROTECTED_RESOURCE),
-            Self::Mcp => String::new(),
+            Self::Site | Self::Api | Self::Token => {
+                format!(" `{}` describes how keys are presented.", metadata::path::PROTECTED_RESOURCE)
+            }
+            Self::Tools => String::new(),
         }
     }
 }

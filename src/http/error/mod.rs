@@ -147,7 +147,7 @@ pub fn log(error: &ServiceError) {
 
 impl From<&ServiceError> for ApiError {
     fn from(error: &ServiceError) -> Self {
-        Self::of(error, Interface::Rest)
+        Self::of(error, Interface::Api)
     }
 }
 
@@ -201,7 +201,7 @@ impl From<&FormError> for ApiError {
                 "The body is not declared as a form, so it was not read. Send a form, with the header `Content-Type: application/x-www-form-urlencoded`."
             }
             FormError::Read(error) => {
-                let shared = Self::of_body(&BodyError::Read(*error), Interface::Rest);
+                let shared = Self::of_body(&BodyError::Read(*error), Interface::Api);
                 let code = if shared.code == Code::InvalidBody { Code::InvalidRequest } else { shared.code };
                 return Self { code, ..shared };
             }

@@ -91,44 +91,44 @@ impl<'a> EditorTemplate<'a> {
     }
 }
 
-pub(super) fn home(http: &AppState) -> Representation {
-    with_scripts(&EditorTemplate::new(Layout::of(http)))
+pub(super) fn home(app: &AppState) -> Representation {
+    with_scripts(&EditorTemplate::new(Layout::of(app)))
 }
 
-pub(super) fn home_links(http: &AppState) -> HeaderValue {
-    links(http, &format!(r#"</help>; rel="help", <{}>; rel="api-catalog""#, metadata::path::API_CATALOG))
+pub(super) fn home_links(app: &AppState) -> HeaderValue {
+    links(app, &format!(r#"</help>; rel="help", <{}>; rel="api-catalog""#, metadata::path::API_CATALOG))
 }
 
 /// `GET /pages`, the same for everyone: the keys are in the browser.
-pub(in crate::http) fn pages(http: &AppState) -> Representation {
-    with_scripts(&PagesTemplate { layout: Layout::of(http) })
+pub(in crate::http) fn pages(app: &AppState) -> Representation {
+    with_scripts(&PagesTemplate { layout: Layout::of(app) })
 }
 
-pub(in crate::http) fn help(http: &AppState) -> Representation {
-    let template = HelpTemplate { layout: Layout::of(http), create_quota: http.service.quotas().create };
-    page(&template, PAGE_POLICY.clone()).with(LINK, links(http, r#"</>; rel="index""#))
+pub(in crate::http) fn help(app: &AppState) -> Representation {
+    let template = HelpTemplate { layout: Layout::of(app), create_quota: app.service.quotas().create };
+    page(&template, PAGE_POLICY.clone()).with(LINK, links(app, r#"</>; rel="index""#))
 }
 
 /// `GET /<slug>/edit`, the same for every slug. Its script takes a key from the fragment, which is not sent.
 pub(in crate::http) async fn edit(
-    State(http): State<Arc<AppState>>,
+    State(app): State<Arc<AppState>>,
     SlugParam(slug): SlugParam,
     request: Request,
 ) -> Response {
-    let Ok(slug) = Slug::parse(&slug) else { return super::not_found_response(&http, &request) };
-    let page = with_scripts(&EditTemplate { layout: Layout::of(&http), slug: &slug }).with(CACHE_CONTROL, REVALIDATE);
-    unless_key_shown(request.uri(), &http, page.uncompressed().respond_to(request.headers()))
+    let Ok(slug) = Slug::parse(&slug) else { return super::not_found_response(&app, &request) };
+    let page = with_scripts(&EditTemplate { layout: Layout::of(&app), slug: &slug }).with(CACHE_CONTROL, REVALIDATE);
+    unless_key_shown(request.uri(), &app, page.uncompressed().respond_to(request.headers()))
 }
 
 pub(in crate::http) async fn file(
-    State(http): State<Arc<AppState>>,
+    State(app): State<Arc<AppState>>,
     path: Result<Path<(String, String)>, PathRejection>,
     request: Request,
 ) -> Response {
     let asked = path.map(|Path(path)| path).unwrap_or_default();
     match file_response(&asked.0, &asked.1) {
         Some(file) => file.respond_to(request.headers()),
-        None => super::not_found_response(&http, &request),
+        None => super::not_found_response(&app, &request),
     }
 }
 
@@ -154,8 +154,8 @@ fn page(template: &impl Template, policy: HeaderValue) -> Representation {
     Representation::document(HTML_TYPE, templates::html(template, 0)).with(CONTENT_SECURITY_POLICY, policy)
 }
 
-fn links(http: &AppState, others: &str) -> HeaderValue {
-    let (base_url, docs) = (&http.base_url, metadata::path::LLMS);
+fn links(app: &AppState, others: &str) -> HeaderValue {
+    let (base_url, docs) = (&app.base_url, metadata::path::LLMS);
     HeaderValue::try_from(format!(r#"<{base_url}{docs}>; rel="service-doc"; type="text/plain", {others}"#))
         .expect("an origin is ASCII")
 }

@@ -18,11 +18,11 @@ use super::article::article;
 use super::editor::{self, EditorTemplate, KEY_WARNING, PreviewView, PublishedTemplate};
 use super::templates::{self, EDITOR_POLICY, Layout};
 use super::{HTML, PLAIN_TEXT};
-use crate::http::error::{self, ApiError, Code};
-use crate::http::error_response::{Endpoint, shows_key};
+use crate::http::answer::{json_tag, respond};
+use crate::http::error::{self, ApiError, Code, Interface};
+use crate::http::error_response::shows_key;
 use crate::http::etag::NO_STORE;
 use crate::http::negotiation::weight;
-use crate::http::pages::{json_tag, respond};
 use crate::http::request::raw_post;
 use crate::http::state::AppState;
 use crate::http::types::{CreatedBody, page_url};
@@ -39,28 +39,28 @@ const SEC_FETCH_SITE: &str = "sec-fetch-site";
 const PREVIEWS: RoutePart = RoutePart("preview");
 
 /// `POST /`.
-pub(in crate::http) async fn post(State(http): State<Arc<AppState>>, request: Request) -> Response {
+pub(in crate::http) async fn post(State(app): State<Arc<AppState>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let client = http.proxies.client(&parts);
-    let form = Post { http: &http, form: preferred_form(&parts.headers) };
-    let mut response = if is_cross_origin(&parts.headers, http.base_url.as_str()) {
+    let client = app.proxies.client(&parts);
+    let form = Post { app: &app, form: preferred_form(&parts.headers) };
+    let mut response = if is_cross_origin(&parts.headers, app.base_url.as_str()) {
         ApiError::cross_origin().into_response()
     } else if shows_key(&parts.uri) {
-        http.key_shown(&parts.method)
+        app.key_shown(&parts.method)
     } else {
         let is_script = form.form == AnswerForm::Json;
-        let read = raw_post::read(&parts.headers, parts.uri.query(), body, &http.base_url, is_script).await;
+        let read = raw_post::read(&parts.headers, parts.uri.query(), body, &app.base_url, is_script).await;
         let is_preview = read.as_ref().is_ok_and(|post| post.is_preview);
         let fields = read.map(|post| post.fields);
         // With an error, the text goes back to the browser.
         let sent = fields.as_ref().ok().filter(|_| form.form == AnswerForm::Html).cloned().unwrap_or_default();
         if is_preview {
-            let attempt = http.service.preview(client, fields).await;
+            let attempt = app.service.preview(client, fields).await;
             let mut response = form.answer(attempt, &sent, |preview| form.preview(&preview, &sent));
             response.extensions_mut().insert(PREVIEWS);
             response
         } else {
-            let attempt = http.service.create(client, fields).await;
+            let attempt = app.service.create(client, fields).await;
             form.answer(attempt, &sent, |created| form.published(&created))
         }
     };
@@ -109,7 +109,7 @@ fn is_cross_origin(headers: &HeaderMap, base_url: &str) -> bool {
 }
 
 struct Post<'a> {
-    http: &'a AppState,
+    app: &'a AppState,
     form: AnswerForm,
 }
 
@@ -128,16 +128,16 @@ impl Post<'_> {
             Err(error) if self.form == AnswerForm::Html => Ok(self.refused(&error, sent)),
             Err(error) => Err(error),
         };
-        respond(Limited { outcome, quota }, Endpoint::Api, self.http, |response| response)
+        respond(Limited { outcome, quota }, Interface::Api, self.app, |response| response)
     }
 
     fn published(&self, created: &Created) -> Response {
-        let AppState { base_url, .. } = self.http;
+        let AppState { base_url, .. } = self.app;
         let url = page_url(&created.page.head.slug, base_url);
         let location = HeaderValue::try_from(&url).expect("an origin and a slug are ASCII");
-        let fields = [(LOCATION, location), (ETAG, json_tag(&created.page.head, self.http))];
+        let fields = [(LOCATION, location), (ETAG, json_tag(&created.page.head, self.app))];
         let body = match self.form {
-            AnswerForm::Html => html(&PublishedTemplate { layout: Layout::of(self.http), url: &url, created }, 0),
+            AnswerForm::Html => html(&PublishedTemplate { layout: Layout::of(self.app), url: &url, created }, 0),
             AnswerForm::Json => Json(CreatedBody::new(created, base_url)).into_response(),
             AnswerForm::Text => {
                 let key = created.edit_key.reveal();
@@ -186,7 +186,7 @@ impl Post<'_> {
             title: title.as_set().map_or("", String::as_str),
             content: sent.content.as_set().map_or("", |content| content),
             is_answer: true,
-            ..EditorTemplate::new(Layout::of(self.http))
+            ..EditorTemplate::new(Layout::of(self.app))
         }
     }
 }

@@ -65,23 +65,23 @@ pub(in crate::http) fn files<S: Clone + Send + Sync + 'static>() -> Router<S> {
 }
 
 /// The home page, as HTML for people and as Markdown for programs that would rather have it.
-pub(in crate::http) fn home_route(http: &AppState, markdown: Representation) -> MethodRouter<Arc<AppState>> {
-    let [home, markdown] = [editor::home(http), markdown.with(CACHE_CONTROL, PRIVATE_REVALIDATE)]
-        .map(|form| form.with(VARY, VARY_TYPE_AND_CODING).with(LINK, editor::home_links(http)));
+pub(in crate::http) fn home_route(app: &AppState, markdown: Representation) -> MethodRouter<Arc<AppState>> {
+    let [home, markdown] = [editor::home(app), markdown.with(CACHE_CONTROL, PRIVATE_REVALIDATE)]
+        .map(|form| form.with(VARY, VARY_TYPE_AND_CODING).with(LINK, editor::home_links(app)));
     get(move |headers: HeaderMap| {
         let form = if prefers_markdown(&headers) { &markdown } else { &home };
         std::future::ready(form.respond_to(&headers))
     })
 }
 
-pub(in crate::http) async fn not_found(State(http): State<Arc<AppState>>, request: Request) -> Response {
+pub(in crate::http) async fn not_found(State(app): State<Arc<AppState>>, request: Request) -> Response {
     if matches!(*request.method(), Method::GET | Method::HEAD)
         && let Ok(path) = percent_decode_str(request.uri().path()).decode_utf8()
         && let Some(address) = path.strip_prefix('/').and_then(before_punctuation)
     {
-        return redirect_to(&http, address);
+        return redirect_to(&app, address);
     }
-    not_found_response(&http, &request)
+    not_found_response(&app, &request)
 }
 
 /// Drops a final `/`, `.` or `)`: programs that detect links in sentences include them.
@@ -92,32 +92,32 @@ pub(in crate::http) fn before_punctuation(name: &str) -> Option<&str> {
 }
 
 /// Does not check that the page exists.
-pub(in crate::http) fn redirect_to(http: &AppState, address: &str) -> Response {
-    let location = format!("{}/{address}", http.base_url);
+pub(in crate::http) fn redirect_to(app: &AppState, address: &str) -> Response {
+    let location = format!("{}/{address}", app.base_url);
     let location = HeaderValue::try_from(location).expect("an origin and a slug are ASCII");
     (StatusCode::PERMANENT_REDIRECT, [(LOCATION, location), (CACHE_CONTROL, CACHE_ONE_HOUR)]).into_response()
 }
 
 /// HTML for browsers; JSON for others, and below the API's paths.
-fn not_found_response(http: &AppState, request: &Request) -> Response {
+fn not_found_response(app: &AppState, request: &Request) -> Response {
     let path = request.uri().path();
     let is_for_programs = ["/api/", "/.well-known/", "/oauth/", "/mcp/"].iter().any(|below| path.starts_with(below));
     let asks_for_page = prefers_html_errors(request.headers()) && !is_for_programs;
     let mut response =
-        if asks_for_page { error_page(&ServiceError::NotFound, http) } else { ApiError::no_route().into_response() };
+        if asks_for_page { error_page(&ServiceError::NotFound, app) } else { ApiError::no_route().into_response() };
     // A cache may keep a 404 unasked.
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     response
 }
 
-pub(in crate::http) fn html_of(page: &Page, http: &AppState) -> String {
-    let url = page_url(&page.head.slug, &http.base_url);
+pub(in crate::http) fn html_of(page: &Page, app: &AppState) -> String {
+    let url = page_url(&page.head.slug, &app.base_url);
     let markdown_url = format!("{url}.md");
-    let report_url = http.site.abuse_contact.as_ref().map(|contact| contact.report(&url));
+    let report_url = app.site.abuse_contact.as_ref().map(|contact| contact.report(&url));
     // A new field asks here whether readers see it.
     let Details { title, unknown: _ } = &page.head.state.details;
     let template = PageTemplate {
-        layout: Layout::of(http),
+        layout: Layout::of(app),
         url: &url,
         markdown_url: &markdown_url,
         title: title.as_ref().map(Title::as_str),
@@ -127,33 +127,33 @@ pub(in crate::http) fn html_of(page: &Page, http: &AppState) -> String {
         description: &page.text.excerpt,
         created_at: page.head.created_at,
         updated_at: page.head.updated_at,
-        noindex: http.about(&page.head).is_noindex,
+        noindex: app.about(&page.head).is_noindex,
         report_url: report_url.as_deref(),
     };
     templates::html(&template, page.text.html.len())
 }
 
 /// The fingerprint changes with the layout.
-pub(in crate::http) fn html_tag(coding: Coding, page: &PageMetadata<'_>, http: &AppState) -> HeaderValue {
-    entity_tag(page, &["html.", templates::fingerprint(), ".", &http.origin_tag], coding.name())
+pub(in crate::http) fn html_tag(coding: Coding, page: &PageMetadata<'_>, app: &AppState) -> HeaderValue {
+    entity_tag(page, &["html.", templates::fingerprint(), ".", &app.origin_tag], coding.name())
 }
 
-pub(in crate::http) fn html_fields_of(fields: &mut HeaderMap, http: &AppState, slug: &Slug) {
-    fields.insert(LINK, link_to_source(http, slug));
+pub(in crate::http) fn html_fields_of(fields: &mut HeaderMap, app: &AppState, slug: &Slug) {
+    fields.insert(LINK, link_to_source(app, slug));
     fields.insert(CACHE_CONTROL, REVALIDATE);
     fields.insert(CONTENT_SECURITY_POLICY, PAGE_POLICY.clone());
     fields.insert(VARY, VARY_TYPE_AND_CODING);
-    admit_shared_caches(fields, http);
+    admit_shared_caches(fields, app);
 }
 
-fn link_to_source(http: &AppState, slug: &Slug) -> HeaderValue {
-    let link = ["<", http.base_url.as_str(), "/", slug.as_str(), r#".md>; rel="alternate"; type="text/markdown""#];
+fn link_to_source(app: &AppState, slug: &Slug) -> HeaderValue {
+    let link = ["<", app.base_url.as_str(), "/", slug.as_str(), r#".md>; rel="alternate"; type="text/markdown""#];
     HeaderValue::try_from(link.concat()).expect("an origin is ASCII")
 }
 
 /// If operators allow it (contract, decision 21). Browsers ignore this field (RFC 9213), and ask each time.
-fn admit_shared_caches(fields: &mut HeaderMap, http: &AppState) {
-    if let Some(directives) = &http.edge {
+fn admit_shared_caches(fields: &mut HeaderMap, app: &AppState) {
+    if let Some(directives) = &app.edge {
         fields.insert(CDN_CACHE_CONTROL, directives.clone());
     }
 }
@@ -183,7 +183,7 @@ pub(in crate::http) fn markdown_tag(coding: Coding, page: &PageMetadata<'_>, sou
     }
 }
 
-pub(in crate::http) fn markdown_fields(fields: &mut HeaderMap, http: &AppState, slug: &Slug, source: Source) {
+pub(in crate::http) fn markdown_fields(fields: &mut HeaderMap, app: &AppState, slug: &Slug, source: Source) {
     let value = |parts: [&str; 3]| HeaderValue::try_from(parts.concat()).expect("a slug is ASCII");
     // A saved file gets the page's name.
     fields.insert(CONTENT_DISPOSITION, value(["inline; filename=\"", slug.as_str(), ".md\""]));
@@ -191,10 +191,10 @@ pub(in crate::http) fn markdown_fields(fields: &mut HeaderMap, http: &AppState, 
         Source::OwnAddress => {
             fields.insert(CACHE_CONTROL, REVALIDATE);
             fields.insert(VARY, VARY_CODING);
-            admit_shared_caches(fields, http);
+            admit_shared_caches(fields, app);
         }
         Source::Negotiated => {
-            fields.insert(LINK, link_to_source(http, slug));
+            fields.insert(LINK, link_to_source(app, slug));
             // A shared cache that ignores `Vary` would send this to browsers.
             fields.insert(CACHE_CONTROL, PRIVATE_REVALIDATE);
             fields.insert(VARY, VARY_TYPE_AND_CODING);
@@ -203,14 +203,14 @@ pub(in crate::http) fn markdown_fields(fields: &mut HeaderMap, http: &AppState, 
 }
 
 /// HTML for 404 and 410, JSON for other errors.
-pub(in crate::http) fn error_page(error: &ServiceError, http: &AppState) -> Response {
-    let layout = Layout::of(http);
+pub(in crate::http) fn error_page(error: &ServiceError, app: &AppState) -> Response {
+    let layout = Layout::of(app);
     match error {
         ServiceError::NotFound => {
             html_response(StatusCode::NOT_FOUND, templates::html(&NotFoundTemplate { layout }, 0))
         }
         ServiceError::Gone => html_response(StatusCode::GONE, templates::html(&GoneTemplate { layout }, 0)),
-        _ => http.failed(error),
+        _ => app.failed(error),
     }
 }
 

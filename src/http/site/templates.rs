@@ -103,9 +103,9 @@ pub struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    pub fn of(http: &'a AppState) -> Self {
-        let layout = Self::new(&http.base_url, &http.site.links);
-        Self { mcp_base_url: http.site.mcp_origin(&http.base_url).as_str(), ..layout }
+    pub fn of(app: &'a AppState) -> Self {
+        let layout = Self::new(&app.base_url, &app.site.links);
+        Self { mcp_base_url: app.site.mcp_origin(&app.base_url).as_str(), ..layout }
     }
 
     pub(super) fn new(base_url: &'a Origin, links: &'a [SiteLink]) -> Self {
