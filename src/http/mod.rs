@@ -6,6 +6,7 @@ pub mod drain;
 pub mod error;
 pub(crate) mod error_response;
 mod etag;
+mod extract;
 pub mod listener;
 mod mcp_host;
 pub mod metadata;

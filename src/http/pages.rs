@@ -1,41 +1,27 @@
 //! The REST operations on pages (spec §4.1 to §4.4).
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{FromRequestParts, Path, Request, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION};
-use http::request::Parts;
-use http::{HeaderValue, StatusCode};
+use http::{HeaderValue, Method, StatusCode, Uri};
 use utoipa::IntoParams;
 
 use super::answer::{JSON, json_tag, respond};
 use super::error::Interface;
 use super::error_response::shows_key;
-use super::etag::{NO_STORE, REVALIDATE, precondition};
+use super::etag::{NO_STORE, REVALIDATE};
+use super::extract::{Asked, ClientAddr, Conditions, IgnoredBody, JsonBody, Presented, SlugParam};
 use super::reads::{self, PageForm};
 use super::state::AppState;
 use crate::http::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
-use crate::http::request::body::{RequestBody, is_json};
-use crate::http::request::{credential, part};
+use crate::http::request::part;
 use crate::http::types::{CreateBody, CreatedBody, Included, PageBody, ReadBody, UpdateBody};
-use handbill_pages::service::ServiceError;
+use handbill_pages::service::{LateBody, ServiceError};
 use handbill_pages::values::head::PageHead;
 use handbill_pages::values::slug::Slug;
-
-/// Empty, and so never valid, if the path is not proper UTF-8: only the service knows whether a page exists.
-pub(super) struct SlugParam(pub(super) String);
-
-impl<S: Send + Sync> FromRequestParts<S> for SlugParam {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
-        let slug = Path::<String>::from_request_parts(parts, state).await;
-        Ok(Self(slug.map(|Path(slug)| slug).unwrap_or_default()))
-    }
-}
 
 /// For the OpenAPI document.
 #[derive(IntoParams)]
@@ -68,13 +54,16 @@ struct SlugParameter {
     ),
     security(()),
 )]
-pub(super) async fn create(State(app): State<Arc<AppState>>, request: Request) -> Response {
-    let (head, body) = request.into_parts();
-    let body = RequestBody::of(&head.headers, body, is_json).await;
-    if shows_key(&head.uri) {
-        return app.key_shown(&head.method);
+pub(super) async fn create(
+    State(app): State<Arc<AppState>>,
+    ClientAddr(client): ClientAddr,
+    uri: Uri,
+    JsonBody(body): JsonBody,
+) -> Response {
+    if shows_key(&uri) {
+        return app.key_shown(&Method::POST);
     }
-    let attempt = app.service.create(app.proxies.client(&head), body.json::<CreateBody>().await).await;
+    let attempt = app.service.create(client, body.json::<CreateBody>().await).await;
     respond(attempt, Interface::Api, &app, |created| {
         let headers = [
             (LOCATION, location(&app, &created.page.head)),
@@ -106,12 +95,11 @@ pub(super) async fn create(State(app): State<Arc<AppState>>, request: Request) -
     ),
     security(()),
 )]
-pub(super) async fn read(State(app): State<Arc<AppState>>, SlugParam(slug): SlugParam, request: Request) -> Response {
-    let (head, _) = request.into_parts();
+pub(super) async fn read(State(app): State<Arc<AppState>>, SlugParam(slug): SlugParam, asked: Asked) -> Response {
     let Ok(slug) = Slug::parse(&slug) else { return app.failed(&ServiceError::NotFound) };
-    match head.uri.query().and_then(part::in_query) {
-        Some(part) => reads::part(&slug, part, &app, &head).await,
-        None => PageForm::Json.read(&slug, &app, &head).await,
+    match asked.uri.query().and_then(part::in_query) {
+        Some(part) => reads::part(&slug, part, &app, &asked).await,
+        None => PageForm::Json.read(&slug, &app, &asked).await,
     }
 }
 
@@ -134,11 +122,15 @@ pub(super) async fn read(State(app): State<Arc<AppState>>, SlugParam(slug): Slug
     ),
     security(("editKey" = []), ("pageToken" = ["post:edit"])),
 )]
-pub(super) async fn update(State(app): State<Arc<AppState>>, SlugParam(slug): SlugParam, request: Request) -> Response {
-    let (head, body) = request.into_parts();
-    let body = RequestBody::of(&head.headers, body, is_json).await.json::<UpdateBody>();
-    let (client, key, precondition) =
-        (app.proxies.client(&head), credential::in_head(&head), precondition(&head.headers));
+pub(super) async fn update(
+    State(app): State<Arc<AppState>>,
+    SlugParam(slug): SlugParam,
+    ClientAddr(client): ClientAddr,
+    Presented(key): Presented,
+    Conditions(precondition): Conditions,
+    JsonBody(body): JsonBody,
+) -> Response {
+    let body = LateBody { is_awaited: body.is_awaited(), fields: body.json::<UpdateBody>() };
     let attempt = app.service.update(client, &slug, &key, body, &precondition).await;
     respond(attempt, Interface::Api, &app, |page| {
         let fields = [(CACHE_CONTROL, REVALIDATE), (ETAG, json_tag(&page.head, &app)), (CONTENT_TYPE, JSON)];
@@ -166,12 +158,15 @@ pub(super) async fn update(State(app): State<Arc<AppState>>, SlugParam(slug): Sl
     ),
     security(("editKey" = []), ("pageToken" = ["post:delete"])),
 )]
-pub(super) async fn delete(State(app): State<Arc<AppState>>, SlugParam(slug): SlugParam, request: Request) -> Response {
-    let (head, body) = request.into_parts();
-    // Read, so that the connection can be used again, and ignored: a delete answers no 400 (specification §7).
-    drop(RequestBody::of(&head.headers, body, |_| true).await);
-    let (client, key, precondition) =
-        (app.proxies.client(&head), credential::in_head(&head), precondition(&head.headers));
+pub(super) async fn delete(
+    State(app): State<Arc<AppState>>,
+    SlugParam(slug): SlugParam,
+    ClientAddr(client): ClientAddr,
+    Presented(key): Presented,
+    Conditions(precondition): Conditions,
+    // A delete answers no 400 (specification §7).
+    IgnoredBody: IgnoredBody,
+) -> Response {
     let attempt = app.service.delete(client, &slug, &key, Ok(()), &precondition).await;
     respond(attempt, Interface::Api, &app, |()| StatusCode::NO_CONTENT.into_response())
 }

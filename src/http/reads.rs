@@ -3,17 +3,16 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::response::Response;
 use http::header::{CACHE_CONTROL, IF_NONE_MATCH, VARY};
-use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 
 use super::answer::{FIELDS, JSON, json_tag_in};
 use super::error_response::{shows_key, unless_key_shown};
 use super::etag::REVALIDATE;
+use super::extract::{Asked, SlugParam};
 use super::negotiation::{Coding, VARY_CODING, gzip};
-use super::pages::SlugParam;
 use super::representation::{Cacheable, respond, unchanged};
 use super::site::{self, HTML, MARKDOWN, Source, before_punctuation, prefers_markdown, redirect_to};
 use super::state::{AppState, PageMetadata};
@@ -42,23 +41,22 @@ struct DescribedPage<'a> {
 }
 
 /// `GET /{name}`: HTML or Markdown.
-pub(super) async fn page(State(app): State<Arc<AppState>>, SlugParam(name): SlugParam, request: Request) -> Response {
-    let (head, _) = request.into_parts();
-    let (form, slug) = PageForm::named(&name, &head.headers);
+pub(super) async fn page(State(app): State<Arc<AppState>>, SlugParam(name): SlugParam, asked: Asked) -> Response {
+    let (form, slug) = PageForm::named(&name, &asked.headers);
     match Slug::parse(slug) {
-        Ok(slug) => form.read(&slug, &app, &head).await,
+        Ok(slug) => form.read(&slug, &app, &asked).await,
         Err(_) => match before_punctuation(&name) {
             Some(address) => redirect_to(&app, address),
-            None => form.error(&ServiceError::NotFound, &app, &head.headers),
+            None => form.error(&ServiceError::NotFound, &app, &asked.headers),
         },
     }
 }
 
 /// A part of the page's text as JSON, which is not cached.
-pub(super) async fn part(slug: &Slug, part: Body<Part>, app: &AppState, head: &Parts) -> Response {
+pub(super) async fn part(slug: &Slug, part: Body<Part>, app: &AppState, asked: &Asked) -> Response {
     let answer = async {
         let page = app.service.read(slug).await?;
-        if shows_key(&head.uri) {
+        if shows_key(&asked.uri) {
             return Err(ServiceError::KeyInQuery);
         }
         let part = part?;
@@ -66,7 +64,7 @@ pub(super) async fn part(slug: &Slug, part: Body<Part>, app: &AppState, head: &P
         let described = DescribedPart { page: app.about(&page.head), part, app };
         let body = Bytes::from(PageBody::json(&page, &app.base_url, included));
         let made = |coding| Some((coding == Coding::Identity).then_some(&body));
-        Ok(respond(&head.headers, &described, made).0.expect("the body without a coding is there"))
+        Ok(respond(&asked.headers, &described, made).0.expect("the body without a coding is there"))
     };
     answer.await.unwrap_or_else(|error| app.failed(&error))
 }
@@ -80,10 +78,10 @@ impl PageForm {
         }
     }
 
-    pub(super) async fn read(self, slug: &Slug, app: &AppState, head: &Parts) -> Response {
-        match self.answer(slug, app, &head.headers).await {
-            Ok(response) => unless_key_shown(&head.uri, app, response),
-            Err(error) => self.error(&error, app, &head.headers),
+    pub(super) async fn read(self, slug: &Slug, app: &AppState, asked: &Asked) -> Response {
+        match self.answer(slug, app, &asked.headers).await {
+            Ok(response) => unless_key_shown(&asked.uri, app, response),
+            Err(error) => self.error(&error, app, &asked.headers),
         }
     }
 

@@ -4,19 +4,18 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use http::header::AUTHORIZATION;
-use http::request::Parts;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderValue, Uri};
 use percent_encoding::percent_decode;
 use url::form_urlencoded;
 
 use super::answer::respond;
 use super::error::Interface;
+use super::extract::{ClientAddr, FormBody};
 use super::state::AppState;
-use crate::http::request::body::RequestBody;
 use crate::http::request::credential::query_holds_key;
 use crate::http::types::{TokenBody, TokenRequest};
 use handbill_pages::service::{Credential, FormError, TokenClient, TokenForm};
@@ -43,17 +42,20 @@ const FIELDS: [&str; 4] = ["grant_type", "client_id", "client_secret", "scope"];
     ),
     security(()),
 )]
-pub(super) async fn token(State(app): State<Arc<AppState>>, request: Request) -> Response {
-    let (head, body) = request.into_parts();
-    let is_form = |media_type: &str| media_type == "application/x-www-form-urlencoded";
-    let body = RequestBody::of(&head.headers, body, is_form).await;
-    let form = async { parse(&head, &body.bytes().await?) };
-    let attempt = app.service.token(app.proxies.client(&head), form).await;
+pub(super) async fn token(
+    State(app): State<Arc<AppState>>,
+    ClientAddr(client): ClientAddr,
+    uri: Uri,
+    headers: HeaderMap,
+    FormBody(body): FormBody,
+) -> Response {
+    let form = async { parse(&uri, &headers, &body.bytes().await?) };
+    let attempt = app.service.token(client, form).await;
     respond(attempt, Interface::Token, &app, |key| Json(TokenBody::new(&key)).into_response())
 }
 
-fn parse(parts: &Parts, bytes: &[u8]) -> Result<TokenForm, FormError> {
-    if parts.uri.query().is_some_and(holds_credential) {
+fn parse(uri: &Uri, headers: &HeaderMap, bytes: &[u8]) -> Result<TokenForm, FormError> {
+    if uri.query().is_some_and(holds_credential) {
         return Err(FormError::InQuery);
     }
     let [grant_type, id, secret, scope] = fields(bytes)?;
@@ -61,7 +63,7 @@ fn parse(parts: &Parts, bytes: &[u8]) -> Result<TokenForm, FormError> {
     if grant_type.is_empty() {
         return Err(FormError::NoGrantType);
     }
-    Ok(TokenForm { grant_type, client: client(&parts.headers, id, &secret)?, scope })
+    Ok(TokenForm { grant_type, client: client(headers, id, &secret)?, scope })
 }
 
 fn holds_credential(query: &str) -> bool {

@@ -17,7 +17,9 @@ use crate::http::request::credential;
 use crate::http::request::fields::parse_object;
 use crate::http::types::{CreatedBody, DeletedBody, FieldsBody, Included, PageBody, edit_url, page_url};
 use crate::telemetry::metrics::Metrics;
-use handbill_pages::service::{Body, BodyError, Created, Credential, PageService, Precondition, ServiceError};
+use handbill_pages::service::{
+    Body, BodyError, Created, Credential, LateBody, PageService, Precondition, ServiceError,
+};
 use handbill_pages::values::client::Client;
 use handbill_pages::values::edit_key::PUBLISHED_KEY_WARNING;
 use handbill_pages::values::origin::Origin;
@@ -72,7 +74,7 @@ impl Mcp {
         let credential = take_key(&mut arguments);
         let options: Body<UpdateOptions> = parse_object(arguments);
         let included = options.as_ref().map_or(Included::ALL, UpdateOptions::included);
-        let body = std::future::ready(options.map(UpdateOptions::into_page_fields));
+        let body = LateBody::here(options.map(UpdateOptions::into_page_fields));
         let page = self.service.update(client, &slug, &credential, body, &Precondition::default()).await.outcome?;
         Ok(ToolResult::updated(&page, &self.base_url, included))
     }

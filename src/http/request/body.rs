@@ -41,6 +41,11 @@ impl RequestBody {
         Self::Read(read_limited(body).await.and_then(|bytes| declared.map(|()| bytes)))
     }
 
+    /// Until the client gets `100 Continue`.
+    pub fn is_awaited(&self) -> bool {
+        matches!(self, Self::Expected(..))
+    }
+
     /// A body that is too large comes before an error in its declaration. If the head decides, the body is not requested.
     pub async fn bytes(self) -> Result<Vec<u8>, BodyReadError> {
         match self {

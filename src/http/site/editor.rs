@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use askama::Template;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Path, State};
 use axum::response::Response;
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, LINK};
 use http::{HeaderName, HeaderValue};
@@ -18,8 +18,8 @@ use super::assets::{FILES, VERSION};
 use super::templates::{self, EDITOR_POLICY, Layout, PAGE_POLICY, PageTemplate, quota_sentence};
 use crate::http::error_response::unless_key_shown;
 use crate::http::etag::REVALIDATE;
+use crate::http::extract::{Asked, SlugParam};
 use crate::http::metadata;
-use crate::http::pages::SlugParam;
 use crate::http::representation::Representation;
 use crate::http::state::AppState;
 use handbill_pages::service::Created;
@@ -113,22 +113,22 @@ pub(in crate::http) fn help(app: &AppState) -> Representation {
 pub(in crate::http) async fn edit(
     State(app): State<Arc<AppState>>,
     SlugParam(slug): SlugParam,
-    request: Request,
+    asked: Asked,
 ) -> Response {
-    let Ok(slug) = Slug::parse(&slug) else { return super::not_found_response(&app, &request) };
+    let Ok(slug) = Slug::parse(&slug) else { return super::not_found_response(&app, &asked) };
     let page = with_scripts(&EditTemplate { layout: Layout::of(&app), slug: &slug }).with(CACHE_CONTROL, REVALIDATE);
-    unless_key_shown(request.uri(), &app, page.uncompressed().respond_to(request.headers()))
+    unless_key_shown(&asked.uri, &app, page.uncompressed().respond_to(&asked.headers))
 }
 
 pub(in crate::http) async fn file(
     State(app): State<Arc<AppState>>,
     path: Result<Path<(String, String)>, PathRejection>,
-    request: Request,
+    asked: Asked,
 ) -> Response {
-    let asked = path.map(|Path(path)| path).unwrap_or_default();
-    match file_response(&asked.0, &asked.1) {
-        Some(file) => file.respond_to(request.headers()),
-        None => super::not_found_response(&app, &request),
+    let (version, name) = path.map(|Path(path)| path).unwrap_or_default();
+    match file_response(&version, &name) {
+        Some(file) => file.respond_to(&asked.headers),
+        None => super::not_found_response(&app, &asked),
     }
 }
 

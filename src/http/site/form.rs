@@ -6,12 +6,13 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::body::Body;
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HOST, LOCATION, ORIGIN, RETRY_AFTER, VARY,
 };
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use serde::Serialize;
 
 use super::article::article;
@@ -22,6 +23,7 @@ use crate::http::answer::{json_tag, respond};
 use crate::http::error::{self, ApiError, Code, Interface};
 use crate::http::error_response::shows_key;
 use crate::http::etag::NO_STORE;
+use crate::http::extract::ClientAddr;
 use crate::http::negotiation::weight;
 use crate::http::request::raw_post;
 use crate::http::state::AppState;
@@ -39,17 +41,21 @@ const SEC_FETCH_SITE: &str = "sec-fetch-site";
 const PREVIEWS: RoutePart = RoutePart("preview");
 
 /// `POST /`.
-pub(in crate::http) async fn post(State(app): State<Arc<AppState>>, request: Request) -> Response {
-    let (parts, body) = request.into_parts();
-    let client = app.proxies.client(&parts);
-    let form = Post { app: &app, form: preferred_form(&parts.headers) };
-    let mut response = if is_cross_origin(&parts.headers, app.base_url.as_str()) {
+pub(in crate::http) async fn post(
+    State(app): State<Arc<AppState>>,
+    ClientAddr(client): ClientAddr,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let form = Post { app: &app, form: preferred_form(&headers) };
+    let mut response = if is_cross_origin(&headers, app.base_url.as_str()) {
         ApiError::cross_origin().into_response()
-    } else if shows_key(&parts.uri) {
-        app.key_shown(&parts.method)
+    } else if shows_key(&uri) {
+        app.key_shown(&Method::POST)
     } else {
         let is_script = form.form == AnswerForm::Json;
-        let read = raw_post::read(&parts.headers, parts.uri.query(), body, &app.base_url, is_script).await;
+        let read = raw_post::read(&headers, uri.query(), body, &app.base_url, is_script).await;
         let is_preview = read.as_ref().is_ok_and(|post| post.is_preview);
         let fields = read.map(|post| post.fields);
         // With an error, the text goes back to the browser.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LINK, LOCATION, VARY};
@@ -20,6 +20,7 @@ use percent_encoding::percent_decode_str;
 
 use self::templates::{GoneTemplate, Layout, NotFoundTemplate, PAGE_POLICY, PageTemplate};
 use super::etag::{REVALIDATE, entity_tag};
+use super::extract::Asked;
 use super::negotiation::{Coding, VARY_CODING, VARY_TYPE_AND_CODING};
 use super::representation::{CACHE_ONE_HOUR, Representation};
 use super::state::{AppState, PageMetadata};
@@ -74,14 +75,14 @@ pub(in crate::http) fn home_route(app: &AppState, markdown: Representation) -> M
     })
 }
 
-pub(in crate::http) async fn not_found(State(app): State<Arc<AppState>>, request: Request) -> Response {
-    if matches!(*request.method(), Method::GET | Method::HEAD)
-        && let Ok(path) = percent_decode_str(request.uri().path()).decode_utf8()
+pub(in crate::http) async fn not_found(State(app): State<Arc<AppState>>, method: Method, asked: Asked) -> Response {
+    if matches!(method, Method::GET | Method::HEAD)
+        && let Ok(path) = percent_decode_str(asked.uri.path()).decode_utf8()
         && let Some(address) = path.strip_prefix('/').and_then(before_punctuation)
     {
         return redirect_to(&app, address);
     }
-    not_found_response(&app, &request)
+    not_found_response(&app, &asked)
 }
 
 /// Drops a final `/`, `.` or `)`: programs that detect links in sentences include them.
@@ -99,10 +100,10 @@ pub(in crate::http) fn redirect_to(app: &AppState, address: &str) -> Response {
 }
 
 /// HTML for browsers; JSON for others, and below the API's paths.
-fn not_found_response(app: &AppState, request: &Request) -> Response {
-    let path = request.uri().path();
+fn not_found_response(app: &AppState, asked: &Asked) -> Response {
+    let path = asked.uri.path();
     let is_for_programs = ["/api/", "/.well-known/", "/oauth/", "/mcp/"].iter().any(|below| path.starts_with(below));
-    let asks_for_page = prefers_html_errors(request.headers()) && !is_for_programs;
+    let asks_for_page = prefers_html_errors(&asked.headers) && !is_for_programs;
     let mut response =
         if asks_for_page { error_page(&ServiceError::NotFound, app) } else { ApiError::no_route().into_response() };
     // A cache may keep a 404 unasked.

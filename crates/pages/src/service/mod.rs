@@ -68,7 +68,7 @@ pub use page_cache::{CachedPage, FormNumber, PageCache, PageCacheMetrics, PageRe
 pub use policy::PublishingPolicy;
 pub use read::FoundPage;
 pub use rendering::{RenderInPlace, RenderThreads};
-pub use request::{Body, Credential, PageFields, Precondition, States};
+pub use request::{Body, Credential, LateBody, PageFields, Precondition, States};
 use time_limits::StoreBudget;
 pub use time_limits::{DEADLINE, STORE_BUDGET};
 use turns::Turns;

@@ -1,5 +1,6 @@
 //! A request's parts, passed unchecked by a transport, because other checks come first.
 
+use std::future::{Ready, ready};
 use std::sync::Arc;
 
 use crate::values::content::{Content, ContentError};
@@ -24,6 +25,19 @@ pub struct PageFields {
     pub edits: Option<Vec<TextEdit>>,
     pub if_updated_at: Option<String>,
     pub edit_key: Option<Result<EditKey, NotANewKey>>,
+}
+
+/// The fields of an update, which are taken after the credential was checked.
+pub struct LateBody<F> {
+    pub fields: F,
+    /// The client sends them only when they are taken.
+    pub is_awaited: bool,
+}
+
+impl LateBody<Ready<Body<PageFields>>> {
+    pub fn here(fields: Body<PageFields>) -> Self {
+        Self { fields: ready(fields), is_awaited: false }
+    }
 }
 
 #[derive(Debug)]

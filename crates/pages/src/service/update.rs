@@ -1,14 +1,12 @@
 //! Changing a page's title or content, and deleting a page for ever.
 
-use std::pin::pin;
 use std::sync::Arc;
 
-use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use super::error::{BodyError, ServiceError};
 use super::large_reads::ReadPermit;
-use super::request::{Body, Credential, PageFields, PageUpdate, Precondition, TextUpdate, check_text};
+use super::request::{Body, Credential, LateBody, PageFields, PageUpdate, Precondition, TextUpdate, check_text};
 use super::time_limits::{StoreBudget, back_off, deadline, until};
 use super::{Limited, PageService};
 use crate::ports::page_store::{Expected, PutResult};
@@ -44,8 +42,7 @@ impl UpdateRequest<'_> {
 }
 
 impl PageService {
-    /// Applies the fields in `body`, which is polled after the credential was checked, outside
-    /// [`DEADLINE`](super::DEADLINE).
+    /// Waits for `body` outside of [`DEADLINE`](super::DEADLINE).
     ///
     /// Concurrent updates of different fields both take effect. After [`ServiceError::Store`] or
     /// [`ServiceError::DeadlinePassed`] the outcome is unknown.
@@ -54,7 +51,7 @@ impl PageService {
         client: Client,
         slug: &str,
         credential: &Credential,
-        body: impl Future<Output = Body<PageFields>>,
+        body: LateBody<impl Future<Output = Body<PageFields>>>,
         precondition: &Precondition,
     ) -> Limited<Arc<Page>> {
         match Slug::parse(slug) {
@@ -71,24 +68,18 @@ impl PageService {
         &self,
         slug: &Slug,
         credential: &Credential,
-        body: impl Future<Output = Body<PageFields>>,
+        body: LateBody<impl Future<Output = Body<PageFields>>>,
         precondition: &Precondition,
     ) -> Result<Arc<Page>, ServiceError> {
-        let mut body = pin!(body);
         let mut ends = deadline();
         let mut authorized = until(ends, self.authorized(slug, credential, ends)).await?;
-        let body = if let Some(body) = body.as_mut().now_or_never() {
-            body
-        } else {
-            // The client waits for `100 Continue` before its body. The page may change meanwhile, so its head is read
-            // again.
-            drop(authorized);
-            let body = body.await;
+        let fields = body.fields.await;
+        if body.is_awaited {
+            // The page may have changed meanwhile.
             ends = deadline();
             authorized = until(ends, self.authorized(slug, credential, ends)).await?;
-            body
-        };
-        until(ends, self.apply(authorized, credential, body, precondition)).await
+        }
+        until(ends, self.apply(authorized, credential, fields, precondition)).await
     }
 
     /// `body` is the error of a tool's arguments.
