@@ -7,7 +7,7 @@ use axum::Router;
 use super::backends::Backends;
 use crate::http::discovery::skill;
 use crate::http::request::client_addr::TrustedProxies;
-use crate::http::{AppState, SiteSettings, front};
+use crate::http::{AppState, PageCache, SiteSettings, front};
 use crate::mcp::{self, AllowedHosts, Mcp};
 use crate::settings::Settings;
 use crate::telemetry::http::RequestTelemetry;
@@ -17,7 +17,7 @@ use handbill_pages::ports::page_store::PageStore;
 use handbill_pages::ports::random::Random;
 use handbill_pages::ports::rate_limiter::Quotas;
 use handbill_pages::ports::renderer::Renderer;
-use handbill_pages::service::{PageCache, PageService, PublishingPolicy, RenderThreads, ServiceParts};
+use handbill_pages::service::{PageService, PublishingPolicy, RenderThreads, ServiceParts};
 use handbill_pages::values::client::SharedNetwork;
 use handbill_pages::values::origin::Origin;
 
@@ -99,7 +99,6 @@ pub(super) fn public_over(backends: Backends, settings: PublicSettings, deps: &D
         networks,
         policy,
         large_bytes: LARGE_PAGES_BUDGET,
-        pages: PageCache::new(*cache_bytes, metrics.page_cache.clone()),
     });
     let telemetry = RequestTelemetry {
         metrics: Arc::clone(metrics),
@@ -114,7 +113,8 @@ pub(super) fn public_over(backends: Backends, settings: PublicSettings, deps: &D
         proxies: proxies.clone(),
         metrics: Arc::clone(metrics),
     };
-    let app = AppState::new(service, base_url, proxies, site);
+    let cache = PageCache::new(*cache_bytes, metrics.page_cache.clone());
+    let app = AppState::new(service, cache, base_url, proxies, site);
     front(app, mcp::route(tools, &hosts), hosts.cors(), telemetry)
 }
 

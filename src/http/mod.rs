@@ -2,6 +2,7 @@
 
 mod answer;
 pub(crate) mod discovery;
+mod document;
 pub mod drain;
 pub mod error;
 pub(crate) mod error_response;
@@ -13,6 +14,7 @@ pub mod metadata;
 pub(crate) mod middleware;
 pub(crate) mod negotiation;
 mod openapi;
+mod page_cache;
 mod pages;
 mod reads;
 mod representation;
@@ -23,5 +25,6 @@ mod state;
 mod token;
 pub mod types;
 
+pub use self::page_cache::PageCache;
 pub use self::router::{front, openapi_document};
 pub use self::state::{AppState, SiteSettings};

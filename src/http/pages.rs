@@ -14,7 +14,8 @@ use super::error::Interface;
 use super::error_response::shows_key;
 use super::etag::{NO_STORE, REVALIDATE};
 use super::extract::{Asked, ClientAddr, Conditions, IgnoredBody, JsonBody, Presented, SlugParam};
-use super::reads::{self, PageForm};
+use super::reads;
+use super::representation::Representation;
 use super::state::AppState;
 use crate::http::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
 use crate::http::request::part;
@@ -99,7 +100,7 @@ pub(super) async fn read(State(app): State<Arc<AppState>>, SlugParam(slug): Slug
     let Ok(slug) = Slug::parse(&slug) else { return app.failed(&ServiceError::NotFound) };
     match asked.uri.query().and_then(part::in_query) {
         Some(part) => reads::part(&slug, part, &app, &asked).await,
-        None => PageForm::Json.read(&slug, &app, &asked).await,
+        None => Representation::Json.read(&slug, &app, &asked).await,
     }
 }
 

@@ -13,20 +13,15 @@ use super::error_response::{shows_key, unless_key_shown};
 use super::etag::REVALIDATE;
 use super::extract::{Asked, SlugParam};
 use super::negotiation::{Coding, VARY_CODING, gzip};
-use super::representation::{Cacheable, respond, unchanged};
-use super::site::{self, HTML, MARKDOWN, Source, before_punctuation, prefers_markdown, redirect_to};
+use super::page_cache::CachedPage;
+use super::representation::{Cacheable, Made, Representation, Source, respond, unchanged};
+use super::site::{self, HTML, MARKDOWN, before_punctuation, prefers_markdown, redirect_to};
 use super::state::{AppState, PageMetadata};
 use crate::http::types::{Included, PageBody, Part};
-use handbill_pages::service::{Body, CachedPage, FormNumber, PageRead, ServiceError};
+use handbill_pages::service::{Body, ServiceError, is_current};
 use handbill_pages::values::head::PageHead;
+use handbill_pages::values::page::Page;
 use handbill_pages::values::slug::Slug;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PageForm {
-    Json,
-    Html,
-    Markdown(Source),
-}
 
 struct DescribedPart<'a> {
     page: PageMetadata<'a>,
@@ -35,19 +30,19 @@ struct DescribedPart<'a> {
 }
 
 struct DescribedPage<'a> {
-    form: PageForm,
+    representation: Representation,
     page: PageMetadata<'a>,
     app: &'a AppState,
 }
 
 /// `GET /{name}`: HTML or Markdown.
 pub(super) async fn page(State(app): State<Arc<AppState>>, SlugParam(name): SlugParam, asked: Asked) -> Response {
-    let (form, slug) = PageForm::named(&name, &asked.headers);
+    let (representation, slug) = Representation::named(&name, &asked.headers);
     match Slug::parse(slug) {
-        Ok(slug) => form.read(&slug, &app, &asked).await,
+        Ok(slug) => representation.read(&slug, &app, &asked).await,
         Err(_) => match before_punctuation(&name) {
             Some(address) => redirect_to(&app, address),
-            None => form.error(&ServiceError::NotFound, &app, &asked.headers),
+            None => representation.error(&ServiceError::NotFound, &app, &asked.headers),
         },
     }
 }
@@ -55,7 +50,7 @@ pub(super) async fn page(State(app): State<Arc<AppState>>, SlugParam(name): Slug
 /// A part of the page's text as JSON, which is not cached.
 pub(super) async fn part(slug: &Slug, part: Body<Part>, app: &AppState, asked: &Asked) -> Response {
     let answer = async {
-        let page = app.service.read(slug).await?;
+        let page = app.service.read(slug).page().await?;
         if shows_key(&asked.uri) {
             return Err(ServiceError::KeyInQuery);
         }
@@ -63,13 +58,16 @@ pub(super) async fn part(slug: &Slug, part: Body<Part>, app: &AppState, asked: &
         let included = Included { content: true, html: false, part: Some(part) };
         let described = DescribedPart { page: app.about(&page.head), part, app };
         let body = Bytes::from(PageBody::json(&page, &app.base_url, included));
-        let made = |coding| Some((coding == Coding::Identity).then_some(&body));
-        Ok(respond(&asked.headers, &described, made).0.expect("the body without a coding is there"))
+        let made = |coding| match coding {
+            Coding::Identity => Made::Bytes(&body),
+            Coding::Gzip => Made::NotWorth,
+        };
+        Ok(respond(&asked.headers, &described, made).expect("the body without a coding is there").response)
     };
     answer.await.unwrap_or_else(|error| app.failed(&error))
 }
 
-impl PageForm {
+impl Representation {
     fn named<'a>(name: &'a str, headers: &HeaderMap) -> (Self, &'a str) {
         match name.strip_suffix(".md") {
             Some(slug) => (Self::Markdown(Source::OwnAddress), slug),
@@ -81,48 +79,61 @@ impl PageForm {
     pub(super) async fn read(self, slug: &Slug, app: &AppState, asked: &Asked) -> Response {
         match self.answer(slug, app, &asked.headers).await {
             Ok(response) => unless_key_shown(&asked.uri, app, response),
-            Err(error) => self.error(&error, app, &asked.headers),
+            Err(error) => {
+                if let ServiceError::Gone = error {
+                    app.cache.drop_page(slug);
+                }
+                self.error(&error, app, &asked.headers)
+            }
         }
     }
 
+    /// From memory, else by the head alone, else made of the page and kept.
     async fn answer(self, slug: &Slug, app: &AppState, headers: &HeaderMap) -> Result<Response, ServiceError> {
-        let service = &app.service;
-        if let Some(response) = self.ready(service.cached(slug).as_deref(), slug, app, headers) {
+        let AppState { cache, service, .. } = app;
+        let (cached, slot) = cache.entry_or_slot(slug);
+        let ready = cached.and_then(|cached| Some((cached.state, self.respond(&cached, slug, app, headers)?)));
+        if cache.is_coherent
+            && let Some((_, response)) = ready
+        {
+            cache.count_hit();
             return Ok(response);
         }
-        let found = service.find(slug, headers.contains_key(IF_NONE_MATCH)).await?;
-        if let Some(response) = self.ready(found.cached.as_deref(), slug, app, headers) {
-            return Ok(response);
+        let mut reading = service.read(slug);
+        // Another replica may have changed the page.
+        if !cache.is_coherent && (ready.is_some() || headers.contains_key(IF_NONE_MATCH)) {
+            let head = reading.head().await?;
+            if let Some((state, response)) = ready
+                && state == head.state()
+            {
+                cache.count_hit();
+                return Ok(response);
+            }
+            if let Some(unchanged) = self.unchanged(&head, app, headers) {
+                return Ok(unchanged);
+            }
         }
-        if let Some(unchanged) = found.head().and_then(|head| self.unchanged(head, app, headers)) {
-            return Ok(unchanged);
-        }
-        let page = service.load(found).await?;
-        let is_noindex = app.about(&page.head).is_noindex;
-        let [form, preferred] = [Coding::Identity, Coding::preferred(headers)].map(|coding| self.number(coding));
-        let body = self.body(&page, app);
-        let cached = service.cache().insert(page, is_noindex, form, body, preferred);
-        Ok(self.of(&cached, slug, app, headers).expect("the body without a coding is there"))
+        let page = reading.page().await?;
+        let PageMetadata { state, renderer_version, is_noindex, .. } = app.about(&page.head);
+        let made = CachedPage::new(state, renderer_version, is_noindex, self, self.body(&page, app));
+        let cached = cache.insert(slug, slot, made, Coding::preferred(headers));
+        Ok(self.respond(&cached, slug, app, headers).expect("the body without a coding is there"))
     }
 
-    fn ready(self, cached: Option<&CachedPage>, slug: &Slug, app: &AppState, headers: &HeaderMap) -> Option<Response> {
-        let response = self.of(cached?, slug, app, headers)?;
-        app.service.cache().count_hit();
-        Some(response)
-    }
-
-    fn of(self, cached: &CachedPage, slug: &Slug, app: &AppState, headers: &HeaderMap) -> Option<Response> {
-        let &CachedPage { state, renderer_version, is_noindex, .. } = cached;
+    /// `None` if `cached` has no body that the client takes.
+    fn respond(self, cached: &Arc<CachedPage>, slug: &Slug, app: &AppState, headers: &HeaderMap) -> Option<Response> {
+        let &CachedPage { state, renderer_version, is_noindex, .. } = &**cached;
         let page = PageMetadata { slug, state, renderer_version, is_noindex };
-        let described = DescribedPage { form: self, page, app };
-        let (response, can_be_compressed) = respond(headers, &described, |coding| cached.form(self.number(coding)));
-        let (identity, coded) = (self.number(Coding::Identity), self.number(Coding::Gzip));
-        if let Some(bytes) = cached.form(identity).flatten().filter(|_| can_be_compressed).cloned() {
+        let described = DescribedPage { representation: self, page, app };
+        let finished = respond(headers, &described, |coding| cached.made(self, coding))?;
+        if finished.wants_coding
+            && let Made::Bytes(bytes) = cached.made(self, Coding::Identity)
+        {
             // It is made for later requests.
-            let (cache, slug, cached) = (app.service.cache().clone(), slug.clone(), cached.clone());
-            app.compressor.begin(move || cache.insert_encoded(&slug, &cached, coded, gzip(&bytes), identity));
+            let (cache, slug, cached, bytes) = (app.cache.clone(), slug.clone(), Arc::clone(cached), bytes.clone());
+            app.compressor.begin(move || cache.insert_gzip(&slug, &cached, self, gzip(&bytes)));
         }
-        response
+        Some(finished.response)
     }
 
     fn error(self, error: &ServiceError, app: &AppState, headers: &HeaderMap) -> Response {
@@ -136,27 +147,18 @@ impl PageForm {
         response
     }
 
-    fn unchanged(self, page: &PageHead, app: &AppState, headers: &HeaderMap) -> Option<Response> {
+    /// 304, if the head alone says so.
+    fn unchanged(self, head: &PageHead, app: &AppState, headers: &HeaderMap) -> Option<Response> {
+        // A page that must be rendered again may have other links than its head says.
+        if !is_current(head) {
+            return None;
+        }
+        let described = DescribedPage { representation: self, page: app.about(head), app };
         // Nothing is cached, so the response would be uncompressed, and `*` stands for that.
-        unchanged(
-            headers,
-            Coding::preferred(headers),
-            &DescribedPage { form: self, page: app.about(page), app },
-            Coding::Identity,
-        )
+        unchanged(headers, Coding::preferred(headers), &described, Coding::Identity)
     }
 
-    fn number(self, coding: Coding) -> FormNumber {
-        let form = match self {
-            Self::Json => 0,
-            Self::Html => 3,
-            Self::Markdown(Source::OwnAddress) => 6,
-            Self::Markdown(Source::Negotiated) => 9,
-        };
-        form + coding as u8
-    }
-
-    fn body(self, page: &PageRead<'_>, app: &AppState) -> Bytes {
+    fn body(self, page: &Page, app: &AppState) -> Bytes {
         match self {
             Self::Json => PageBody::json(page, &app.base_url, Included::ALL).into(),
             // Holds no spare capacity.
@@ -185,33 +187,33 @@ impl Cacheable for DescribedPart<'_> {
 
 impl Cacheable for DescribedPage<'_> {
     fn content_type(&self) -> HeaderValue {
-        match self.form {
-            PageForm::Json => JSON,
-            PageForm::Html => HTML,
-            PageForm::Markdown(_) => MARKDOWN,
+        match self.representation {
+            Representation::Json => JSON,
+            Representation::Html => HTML,
+            Representation::Markdown(_) => MARKDOWN,
         }
     }
 
     fn fields(&self) -> HeaderMap {
         let (app, slug) = (self.app, self.page.slug);
         let mut fields = HeaderMap::with_capacity(FIELDS);
-        match self.form {
-            PageForm::Json => {
+        match self.representation {
+            Representation::Json => {
                 fields.insert(CACHE_CONTROL, REVALIDATE);
                 fields.insert(VARY, VARY_CODING);
             }
-            PageForm::Html => site::html_fields_of(&mut fields, app, slug),
-            PageForm::Markdown(source) => site::markdown_fields(&mut fields, app, slug, source),
+            Representation::Html => site::html_fields_of(&mut fields, app, slug),
+            Representation::Markdown(source) => site::markdown_fields(&mut fields, app, slug, source),
         }
         self.page.mark_noindex(&mut fields);
         fields
     }
 
     fn tag(&self, coding: Coding) -> HeaderValue {
-        match self.form {
-            PageForm::Json => json_tag_in("json.", coding, &self.page, self.app),
-            PageForm::Html => site::html_tag(coding, &self.page, self.app),
-            PageForm::Markdown(source) => site::markdown_tag(coding, &self.page, source),
+        match self.representation {
+            Representation::Json => json_tag_in("json.", coding, &self.page, self.app),
+            Representation::Html => site::html_tag(coding, &self.page, self.app),
+            Representation::Markdown(source) => site::markdown_tag(coding, &self.page, source),
         }
     }
 }

@@ -1,25 +1,36 @@
 //! A finished form of a page, document or file in several codings, answered with 200 or 304.
 
 use std::convert::Infallible;
-use std::sync::{Arc, OnceLock};
 
 use axum::body::Body;
 use axum::response::Response;
-use axum::routing::{MethodRouter, get};
 use bytes::Bytes;
 use futures_util::stream;
-use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::etag::is_named;
-use super::negotiation::{Coding, VARY_CODING, gzip};
-use super::site::assets::short_hash;
-
-/// For what changes only with Handbill's version or settings.
-pub(super) const CACHE_ONE_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
+use super::negotiation::Coding;
 
 /// Smaller bodies fit into one packet anyway.
-const MIN_COMPRESSED_BYTES: usize = 256;
+pub(super) const MIN_COMPRESSED_BYTES: usize = 256;
+
+/// How a page is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Representation {
+    Json,
+    Html,
+    Markdown(Source),
+}
+
+/// Where a page's Markdown is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// At `/<slug>.md`.
+    OwnAddress,
+    /// By `Accept`, at the address of the HTML, and with the title.
+    Negotiated,
+}
 
 pub(super) trait Cacheable {
     fn content_type(&self) -> HeaderValue;
@@ -30,25 +41,55 @@ pub(super) trait Cacheable {
     fn tag(&self, coding: Coding) -> HeaderValue;
 }
 
+/// What there is of one representation in one coding.
+#[derive(Clone, Copy)]
+pub(super) enum Made<'a> {
+    Not,
+    /// Compression did not make it smaller.
+    NotWorth,
+    Bytes(&'a Bytes),
+}
+
+impl<'a> From<Option<&'a Bytes>> for Made<'a> {
+    /// After compression.
+    fn from(smaller: Option<&'a Bytes>) -> Self {
+        smaller.map_or(Self::NotWorth, Self::Bytes)
+    }
+}
+
+impl<'a> Made<'a> {
+    fn bytes(self) -> Option<&'a Bytes> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes),
+            Self::Not | Self::NotWorth => None,
+        }
+    }
+}
+
+pub(super) struct Finished {
+    pub(super) response: Response,
+    /// The client prefers a coding that was not made yet.
+    pub(super) wants_coding: bool,
+}
+
 /// Answers with 304, or with the body in the best coding of `made` that the client accepts; `None` if there is none.
-/// `made` is `Some(None)` for a coding that is not worth sending. The flag says that the client prefers a coding that
-/// can still be made.
 pub(super) fn respond<'a>(
     request: &HeaderMap,
     described: &impl Cacheable,
-    made: impl Fn(Coding) -> Option<Option<&'a Bytes>>,
-) -> (Option<Response>, bool) {
-    let identity = made(Coding::Identity).flatten();
+    made: impl Fn(Coding) -> Made<'a>,
+) -> Option<Finished> {
+    let identity = made(Coding::Identity).bytes();
     let is_compressible = identity.is_none_or(|bytes| bytes.len() >= MIN_COMPRESSED_BYTES);
     let preferred = if is_compressible { Coding::preferred(request) } else { Coding::Identity };
-    let selected = made(preferred).flatten().map_or(Coding::Identity, |_| preferred);
-    if let Some(unchanged) = unchanged(request, preferred, described, selected) {
+    let (selected, bytes) = match made(preferred) {
+        Made::Bytes(bytes) => (preferred, Some(bytes)),
+        Made::Not | Made::NotWorth => (Coding::Identity, identity),
+    };
+    if let Some(response) = unchanged(request, preferred, described, selected) {
         // A client that holds the page needs no other form.
-        return (Some(unchanged), false);
+        return Some(Finished { response, wants_coding: false });
     }
-    let can_be_made = identity.is_some() && made(preferred).is_none();
-    let Some(bytes) = made(selected).flatten() else { return (None, can_be_made) };
-    let mut response = Response::new(Body::from(bytes.clone()));
+    let mut response = Response::new(Body::from(bytes?.clone()));
     let headers = response.headers_mut();
     *headers = described.fields();
     headers.insert(ETAG, described.tag(selected));
@@ -56,7 +97,7 @@ pub(super) fn respond<'a>(
     if selected != Coding::Identity {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static(selected.name()));
     }
-    (Some(response), can_be_made)
+    Some(Finished { response, wants_coding: matches!(made(preferred), Made::Not) })
 }
 
 /// 304 by `If-None-Match`, where `*` stands for the form that would be sent.
@@ -85,75 +126,6 @@ pub(super) fn unchanged(
     Some(response)
 }
 
-/// A document or file that changes only with Handbill. Clones share the bytes.
-#[derive(Clone)]
-pub(super) struct Representation {
-    content_type: &'static str,
-    fields: HeaderMap,
-    /// Without coding and quotation marks.
-    tag: String,
-    bytes: Bytes,
-    /// Made at the first request for it.
-    gzip: Arc<OnceLock<Option<Bytes>>>,
-}
-
-impl Cacheable for Representation {
-    fn content_type(&self) -> HeaderValue {
-        HeaderValue::from_static(self.content_type)
-    }
-
-    fn fields(&self) -> HeaderMap {
-        self.fields.clone()
-    }
-
-    fn tag(&self, coding: Coding) -> HeaderValue {
-        let tag = &self.tag;
-        let tag = match coding {
-            Coding::Identity => format!("\"{tag}\""),
-            Coding::Gzip => format!("\"{tag}-gzip\""),
-        };
-        HeaderValue::try_from(tag).expect("it is ASCII")
-    }
-}
-
-impl Representation {
-    /// The entity tag is strong, and clients may cache for an hour.
-    pub(super) fn document(content_type: &'static str, bytes: impl Into<Bytes>) -> Self {
-        let bytes = bytes.into();
-        let tag = short_hash([content_type.as_bytes(), &bytes]);
-        let mut fields = HeaderMap::from_iter([(CACHE_CONTROL, CACHE_ONE_HOUR)]);
-        if bytes.len() >= MIN_COMPRESSED_BYTES {
-            fields.insert(VARY, VARY_CODING);
-        }
-        Self { content_type, fields, tag, bytes, gzip: Arc::default() }
-    }
-
-    pub(super) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.fields.insert(name, value);
-        self
-    }
-
-    /// For a single request, compressing would take longer than all else.
-    pub(super) fn uncompressed(mut self) -> Self {
-        self.gzip = Arc::new(OnceLock::from(None));
-        self
-    }
-
-    pub(super) fn respond_to(&self, request: &HeaderMap) -> Response {
-        let made = |coding: Coding| {
-            Some(match coding {
-                Coding::Identity => Some(&self.bytes),
-                Coding::Gzip => self.gzip.get_or_init(|| gzip(&self.bytes)).as_ref(),
-            })
-        };
-        respond(request, self, made).0.expect("the body without a coding is there")
-    }
-
-    pub(super) fn route<S: Clone + Send + Sync + 'static>(self) -> MethodRouter<S> {
-        get(move |headers: HeaderMap| std::future::ready(self.respond_to(&headers)))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Read;
@@ -161,6 +133,7 @@ mod tests {
     use flate2::read::GzDecoder;
     use http::header::ACCEPT_ENCODING;
 
+    use super::super::negotiation::gzip;
     use super::*;
 
     fn headers(lines: &[&str]) -> HeaderMap {
@@ -183,26 +156,27 @@ mod tests {
         }
     }
 
-    /// The forms of one text that were made.
-    type Made = Vec<(Coding, Option<Bytes>)>;
+    /// What was made of one text.
+    type Bodies = Vec<(Coding, Option<Bytes>)>;
 
-    fn body(bytes: usize, others: &[(Coding, bool)]) -> Made {
+    fn body(bytes: usize, others: &[(Coding, bool)]) -> Bodies {
         let others = others.iter().map(|(coding, is_worth_it)| (*coding, is_worth_it.then(Bytes::new)));
         std::iter::once((Coding::Identity, Some(vec![b'a'; bytes].into()))).chain(others).collect()
     }
 
-    fn answer(made: &Made, request: &HeaderMap) -> (Option<Response>, bool) {
-        let form = |coding| made.iter().find(|(other, _)| *other == coding).map(|(_, bytes)| bytes.as_ref());
-        respond(request, &Text, form)
+    fn answer(bodies: &Bodies, request: &HeaderMap) -> Option<Finished> {
+        respond(request, &Text, |coding| {
+            let body = bodies.iter().find(|(other, _)| *other == coding);
+            body.map_or(Made::Not, |(_, bytes)| bytes.as_ref().into())
+        })
     }
 
     /// The coding of the answer, and whether gzip can be made.
-    fn sent(made: &Made, lines: &[&str]) -> Option<(Coding, bool)> {
-        let (response, can_be_made) = answer(made, &headers(lines));
-        let response = response?;
+    fn sent(bodies: &Bodies, lines: &[&str]) -> Option<(Coding, bool)> {
+        let Finished { response, wants_coding } = answer(bodies, &headers(lines))?;
         let coding = response.headers().get(CONTENT_ENCODING).map_or(Coding::Identity, |_| Coding::Gzip);
         assert_eq!(response.headers()[ETAG], Text.tag(coding));
-        Some((coding, can_be_made))
+        Some((coding, wants_coding))
     }
 
     #[test]
@@ -249,7 +223,7 @@ mod tests {
         ] {
             let mut request = headers(&[encoding]);
             request.insert(IF_NONE_MATCH, HeaderValue::from_static(held));
-            let response = answer(&body, &request).0.unwrap();
+            let response = answer(&body, &request).unwrap().response;
             assert_eq!(
                 (response.status().as_u16(), &response.headers()[ETAG]),
                 (status, &HeaderValue::from_static(sent))

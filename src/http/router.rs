@@ -11,10 +11,10 @@ use tower_http::cors::CorsLayer;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::document::Document;
 use super::error::{ApiError, Interface};
 use super::error_response::shows_key;
 use super::middleware::{Front, any_site, around};
-use super::representation::Representation;
 use super::state::AppState;
 use super::{discovery, metadata, openapi, pages, reads, site, token};
 use crate::telemetry::http::RequestTelemetry;
@@ -71,7 +71,7 @@ fn of_the_site(app: &AppState, telemetry: &RequestTelemetry) -> Router<Arc<AppSt
     let edit = Router::new().route("/{slug}/edit", get(site::editor::edit));
     discovery::routes(&app.base_url, app.service.quotas(), &app.site, &telemetry.clock)
         .merge(site::files())
-        .route(metadata::path::OPENAPI, Representation::document("application/json", openapi).route())
+        .route(metadata::path::OPENAPI, Document::new("application/json", openapi).route())
         .route("/pages", site::editor::pages(app).route())
         .route("/assets/{version}/{name}", get(site::editor::file))
         .method_not_allowed_fallback(not_allowed)

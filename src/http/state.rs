@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use super::page_cache::PageCache;
 use crate::http::metadata;
 use crate::http::negotiation::Compressor;
 use crate::http::request::client_addr::TrustedProxies;
@@ -29,6 +30,7 @@ pub struct SiteSettings {
 
 pub struct AppState {
     pub(super) service: PageService,
+    pub(super) cache: PageCache,
     pub(super) base_url: Origin,
     pub(super) proxies: TrustedProxies,
     pub(super) site: SiteSettings,
@@ -71,7 +73,14 @@ impl SiteSettings {
 }
 
 impl AppState {
-    pub fn new(service: PageService, base_url: Origin, proxies: TrustedProxies, site: SiteSettings) -> Self {
+    pub fn new(
+        service: PageService,
+        cache: PageCache,
+        base_url: Origin,
+        proxies: TrustedProxies,
+        site: SiteSettings,
+    ) -> Self {
+        let cache = cache.subscribed_to(&service);
         let contact = site.abuse_contact.as_ref().map(Contact::to_string);
         let links = site.links.iter().flat_map(|link| [link.name.to_owned(), link.target.to_string()]);
         let shown: Vec<_> = [base_url.to_string(), contact.unwrap_or_default(), site.noindex_all.to_string()]
@@ -81,7 +90,7 @@ impl AppState {
         let origin_tag = short_hash(shown.iter().map(String::as_bytes));
         let max_age = site.edge_max_age.map(|max_age| format!("max-age={}", max_age.as_secs()));
         let edge = max_age.map(|max_age| HeaderValue::try_from(max_age).expect("it is ASCII"));
-        Self { service, base_url, proxies, site, origin_tag, edge, compressor: Compressor::new() }
+        Self { service, cache, base_url, proxies, site, origin_tag, edge, compressor: Compressor::new() }
     }
 
     pub(super) fn about<'a>(&self, page: &'a PageHead) -> PageMetadata<'a> {

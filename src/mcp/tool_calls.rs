@@ -65,7 +65,7 @@ impl Mcp {
         let slug = take_slug(&mut arguments, &self.base_url)?;
         let options: Body<GetOptions> = parse_object(arguments);
         let slug = Slug::parse(&slug).map_err(|_| ServiceError::NotFound)?;
-        let page = self.service.read(&slug).await?;
+        let page = self.service.read(&slug).page().await?;
         Ok(ToolResult::read(&page, &self.base_url, options?.included()))
     }
 

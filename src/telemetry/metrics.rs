@@ -20,7 +20,7 @@ use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use tracing_appender::non_blocking::ErrorCounter;
 
-use handbill_pages::service::{CallMetrics, Durations, HISTOGRAM_BUCKETS, PageCacheMetrics, durations, seconds};
+use handbill_pages::service::{CallMetrics, Durations, HISTOGRAM_BUCKETS, durations, seconds};
 
 pub const COMMIT: &str = match option_env!("GIT_COMMIT") {
     Some(commit) => commit,
@@ -52,6 +52,13 @@ pub struct Metrics {
     pub untrusted_forwarded: Counter,
     pub draining: Gauge,
     registry: Registry,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct PageCacheMetrics {
+    pub hits: Counter,
+    pub misses: Counter,
+    pub bytes: Gauge,
 }
 
 // The values of labels come from closed sets: no path, slug, address or key is ever a label.

@@ -14,10 +14,10 @@ use http::HeaderValue;
 use http::header::{ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, CACHE_CONTROL, CONTENT_TYPE, LINK};
 use serde_json::{Value, json};
 
+use crate::http::document::Document;
 use crate::http::error::Code;
 use crate::http::etag::REVALIDATE;
 use crate::http::metadata::{self, path};
-use crate::http::representation::Representation;
 use crate::http::request::MAX_BODY_BYTES;
 use crate::http::site::{MARKDOWN_TYPE, PLAIN_TEXT};
 use crate::http::state::SiteSettings;
@@ -42,7 +42,7 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
     site: &SiteSettings,
     clock: &SharedClock,
 ) -> Router<S> {
-    let json = |document: &Value| Representation::document(JSON, bytes(document)).route();
+    let json = |document: &Value| Document::new(JSON, bytes(document)).route();
     let mcp = site.mcp_url(base_url);
     let card = bytes(&server_card(base_url, &mcp));
     let skill = skill::markdown(base_url, &mcp);
@@ -58,7 +58,7 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
         // Not under `…/mcp`, where it would say that the MCP server wants a token.
         .route(path::PROTECTED_RESOURCE, json(&protected_resource(base_url)))
         .route(path::AGENT_CARD, json(&agent_card(base_url, &mcp)))
-        .route(path::LLMS, Representation::document(PLAIN_TEXT, llms(base_url, quotas, site)).route())
+        .route(path::LLMS, Document::new(PLAIN_TEXT, llms(base_url, quotas, site)).route())
         .route(path::SERVER_CARD, route_for_browsers(JSON, card.clone()))
         .route(path::SERVER_CARD_BESIDE, route_for_browsers(SERVER_CARD, card))
         .route(path::AI_CATALOG, route_for_browsers(AI_CATALOG, bytes(&ai_catalog(base_url, &mcp))))
@@ -67,15 +67,15 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
         .route(path::SKILL_SHORT, route_for_browsers(MARKDOWN_TYPE, skill))
         .route(
             path::API_CATALOG,
-            Representation::document(API_CATALOG, bytes(&api_catalog(base_url)))
+            Document::new(API_CATALOG, bytes(&api_catalog(base_url)))
                 .with(LINK, HeaderValue::try_from(api_catalog_link).expect("an origin is ASCII"))
                 .route(),
         )
 }
 
 /// The text of `/llms.txt`, for who asks for the home page as Markdown.
-pub(super) fn home_markdown(base_url: &Origin, quotas: Quotas, site: &SiteSettings) -> Representation {
-    Representation::document(MARKDOWN_TYPE, llms(base_url, quotas, site))
+pub(super) fn home_markdown(base_url: &Origin, quotas: Quotas, site: &SiteSettings) -> Document {
+    Document::new(MARKDOWN_TYPE, llms(base_url, quotas, site))
 }
 
 /// SEP-2127 requires the two header fields on every answer with a server card.
@@ -83,7 +83,7 @@ fn route_for_browsers<S: Clone + Send + Sync + 'static>(
     media_type: &'static str,
     document: impl Into<Bytes>,
 ) -> MethodRouter<S> {
-    Representation::document(media_type, document)
+    Document::new(media_type, document)
         .with(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET"))
         .with(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("Content-Type, If-None-Match"))
         .route()

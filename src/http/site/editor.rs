@@ -16,11 +16,11 @@ use http::{HeaderName, HeaderValue};
 use super::HTML_TYPE;
 use super::assets::{FILES, VERSION};
 use super::templates::{self, EDITOR_POLICY, Layout, PAGE_POLICY, PageTemplate, quota_sentence};
+use crate::http::document::Document;
 use crate::http::error_response::unless_key_shown;
 use crate::http::etag::REVALIDATE;
 use crate::http::extract::{Asked, SlugParam};
 use crate::http::metadata;
-use crate::http::representation::Representation;
 use crate::http::state::AppState;
 use handbill_pages::service::Created;
 use handbill_pages::values::quota::Quota;
@@ -91,7 +91,7 @@ impl<'a> EditorTemplate<'a> {
     }
 }
 
-pub(super) fn home(app: &AppState) -> Representation {
+pub(super) fn home(app: &AppState) -> Document {
     with_scripts(&EditorTemplate::new(Layout::of(app)))
 }
 
@@ -100,11 +100,11 @@ pub(super) fn home_links(app: &AppState) -> HeaderValue {
 }
 
 /// `GET /pages`, the same for everyone: the keys are in the browser.
-pub(in crate::http) fn pages(app: &AppState) -> Representation {
+pub(in crate::http) fn pages(app: &AppState) -> Document {
     with_scripts(&PagesTemplate { layout: Layout::of(app) })
 }
 
-pub(in crate::http) fn help(app: &AppState) -> Representation {
+pub(in crate::http) fn help(app: &AppState) -> Document {
     let template = HelpTemplate { layout: Layout::of(app), create_quota: app.service.quotas().create };
     page(&template, PAGE_POLICY.clone()).with(LINK, links(app, r#"</>; rel="index""#))
 }
@@ -132,11 +132,11 @@ pub(in crate::http) async fn file(
     }
 }
 
-fn file_response(version: &str, name: &str) -> Option<&'static Representation> {
+fn file_response(version: &str, name: &str) -> Option<&'static Document> {
     /// For its own version, and for any other.
-    static RESPONSES: LazyLock<Vec<[Representation; 2]>> = LazyLock::new(|| {
+    static RESPONSES: LazyLock<Vec<[Document; 2]>> = LazyLock::new(|| {
         let responses = |(_, content_type, bytes): &(&str, &'static str, &'static [u8])| {
-            let file = Representation::document(content_type, *bytes);
+            let file = Document::new(content_type, *bytes);
             // No cache may keep a file under another version.
             [CACHE_FOR_EVER, REVALIDATE].map(|caching| file.clone().with(CACHE_CONTROL, caching))
         };
@@ -146,12 +146,12 @@ fn file_response(version: &str, name: &str) -> Option<&'static Representation> {
     Some(&RESPONSES[place][usize::from(version != *VERSION)])
 }
 
-fn with_scripts(template: &impl Template) -> Representation {
+fn with_scripts(template: &impl Template) -> Document {
     page(template, EDITOR_POLICY.clone()).with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN)
 }
 
-fn page(template: &impl Template, policy: HeaderValue) -> Representation {
-    Representation::document(HTML_TYPE, templates::html(template, 0)).with(CONTENT_SECURITY_POLICY, policy)
+fn page(template: &impl Template, policy: HeaderValue) -> Document {
+    Document::new(HTML_TYPE, templates::html(template, 0)).with(CONTENT_SECURITY_POLICY, policy)
 }
 
 fn links(app: &AppState, others: &str) -> HeaderValue {

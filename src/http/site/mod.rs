@@ -19,10 +19,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use percent_encoding::percent_decode_str;
 
 use self::templates::{GoneTemplate, Layout, NotFoundTemplate, PAGE_POLICY, PageTemplate};
+use super::document::{CACHE_ONE_HOUR, Document};
 use super::etag::{REVALIDATE, entity_tag};
 use super::extract::Asked;
 use super::negotiation::{Coding, VARY_CODING, VARY_TYPE_AND_CODING};
-use super::representation::{CACHE_ONE_HOUR, Representation};
+use super::representation::Source;
 use super::state::{AppState, PageMetadata};
 
 use crate::http::error::ApiError;
@@ -61,12 +62,12 @@ pub(in crate::http) fn files<S: Clone + Send + Sync + 'static>() -> Router<S> {
         ("/card.png", png, assets::CARD, CACHE_ONE_DAY),
     ];
     files.into_iter().fold(Router::new(), |routes, (path, media_type, bytes, caching)| {
-        routes.route(path, Representation::document(media_type, bytes).with(CACHE_CONTROL, caching).route())
+        routes.route(path, Document::new(media_type, bytes).with(CACHE_CONTROL, caching).route())
     })
 }
 
 /// The home page, as HTML for people and as Markdown for programs that would rather have it.
-pub(in crate::http) fn home_route(app: &AppState, markdown: Representation) -> MethodRouter<Arc<AppState>> {
+pub(in crate::http) fn home_route(app: &AppState, markdown: Document) -> MethodRouter<Arc<AppState>> {
     let [home, markdown] = [editor::home(app), markdown.with(CACHE_CONTROL, PRIVATE_REVALIDATE)]
         .map(|form| form.with(VARY, VARY_TYPE_AND_CODING).with(LINK, editor::home_links(app)));
     get(move |headers: HeaderMap| {
@@ -157,15 +158,6 @@ fn admit_shared_caches(fields: &mut HeaderMap, app: &AppState) {
     if let Some(directives) = &app.edge {
         fields.insert(CDN_CACHE_CONTROL, directives.clone());
     }
-}
-
-/// Where a page's Markdown is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::http) enum Source {
-    /// At `/<slug>.md`.
-    OwnAddress,
-    /// By `Accept`, at the address of the HTML, and with the title.
-    Negotiated,
 }
 
 pub(in crate::http) fn markdown_of(page: &Page, source: Source) -> Bytes {

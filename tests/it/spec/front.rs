@@ -34,24 +34,6 @@ async fn a_page_that_is_ready_is_answered_at_once() {
 }
 
 #[tokio::test]
-async fn a_page_that_is_absent_or_large_is_asked_for_once() {
-    let app = TestApp::new();
-    let page = app.publish("Large", &"words ".repeat(12_000)).await;
-    let gone = app.deleted().await;
-    for (slug, status, outcome) in
-        [(&*page.slug, 200, "active"), (&gone.slug, 410, "deleted"), ("nothing-2222bbbb", 404, "absent")]
-    {
-        let lookups = |scrape: String| {
-            let begin = format!("handbill_store_duration_seconds_count{{operation=\"lookup\",outcome=\"{outcome}\"}} ");
-            scrape.lines().find_map(|line| line.strip_prefix(&begin)?.parse().ok()).unwrap_or(0_u64)
-        };
-        let before = lookups(app.metrics.exposition());
-        app.read(slug).await.expect_status(status);
-        assert_eq!(lookups(app.metrics.exposition()) - before, 1, "{outcome}");
-    }
-}
-
-#[tokio::test]
 async fn a_read_is_counted_once_whoever_answers_it() {
     let app = TestApp::new();
     let page = app.published().await;

@@ -11,8 +11,8 @@ use handbill_pages::ports::page_store::PageStore;
 use handbill_pages::ports::random::Random;
 use handbill_pages::ports::rate_limiter::{Attempt, Quotas, RateLimiter};
 use handbill_pages::service::{
-    CallMetrics, Created, PageCache, PageCacheMetrics, PageFields, PageService, PublishingPolicy, RenderInPlace,
-    ServiceError, ServiceParts, SharedStore,
+    CallMetrics, Created, PageFields, PageService, PublishingPolicy, RenderInPlace, ServiceError, ServiceParts,
+    SharedStore,
 };
 use handbill_pages::values::client::Client;
 use handbill_pages::values::details::{DetailsInput, Patch};
@@ -84,7 +84,6 @@ impl Fixture {
             networks: Vec::new(),
             policy: PublishingPolicy::default(),
             large_bytes: 8 << 20,
-            pages: PageCache::new(0, PageCacheMetrics::default()),
         });
         Self { limiter, store, service }
     }

@@ -27,7 +27,6 @@ mod instruments;
 mod large_reads;
 mod moderation;
 pub mod oauth;
-mod page_cache;
 mod policy;
 mod read;
 mod rendering;
@@ -43,6 +42,7 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 use crate::ports::clock::SharedClock;
+use crate::ports::page_store::ChangeListener;
 use crate::ports::random::Random;
 use crate::ports::rate_limiter::{Attempt, LimitKind, Quotas, RateLimiter};
 use crate::ports::renderer::{ContentChecks, Purpose, RenderError, RenderOutcome, Renderer};
@@ -64,9 +64,8 @@ pub use instruments::{
 use large_reads::ReadBudget;
 pub use moderation::{ActOutcome, Moderation, UnreadablePage};
 pub use oauth::{TokenClient, TokenForm};
-pub use page_cache::{CachedPage, FormNumber, PageCache, PageCacheMetrics, PageRead};
 pub use policy::PublishingPolicy;
-pub use read::FoundPage;
+pub use read::{PageRead, Reading, is_current};
 pub use rendering::{RenderInPlace, RenderThreads};
 pub use request::{Body, Credential, LateBody, PageFields, Precondition, States};
 use time_limits::StoreBudget;
@@ -83,7 +82,6 @@ pub struct ServiceParts {
     pub networks: Vec<SharedNetwork>,
     pub policy: PublishingPolicy,
     pub large_bytes: usize,
-    pub pages: PageCache,
 }
 
 #[derive(Clone)]
@@ -110,14 +108,13 @@ impl<T> Limited<T> {
 
 impl PageService {
     pub fn new(parts: ServiceParts) -> Self {
-        let pages = parts.pages.subscribed_to(parts.store.pages());
         let large_reads = ReadBudget::new(parts.large_bytes);
-        Self {
-            parts: Arc::new(ServiceParts { pages, ..parts }),
-            large_reads,
-            slug_secret: Arc::default(),
-            turns: Turns::default(),
-        }
+        Self { parts: Arc::new(parts), large_reads, slug_secret: Arc::default(), turns: Turns::default() }
+    }
+
+    /// As [`PageStore::subscribe`](crate::ports::page_store::PageStore::subscribe).
+    pub fn subscribe(&self, listener: Arc<dyn ChangeListener>) -> bool {
+        self.parts.store.pages().subscribe(listener)
     }
 
     pub fn quotas(&self) -> Quotas {

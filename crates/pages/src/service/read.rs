@@ -1,14 +1,11 @@
-//! Reading a page.
-//!
-//! An answer rests on a store's read that began after the request, or on the cache if the store tells of each change.
-//! If the cache or the caller has the page in some state, its head is read first. Else the whole page is read at once.
+//! Reading a page. An answer rests on a store's read that began after the request.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use super::PageService;
 use super::error::ServiceError;
 use super::large_reads::ReadPermit;
-use super::page_cache::{CacheSlot, CachedPage, PageCache, PageRead};
 use super::time_limits::{StoreBudget, deadline, until};
 use crate::ports::renderer::{ContentChecks, Purpose, RenderOutcome};
 use crate::values::head::PageHead;
@@ -16,71 +13,48 @@ use crate::values::markdown::RENDERER_VERSION;
 use crate::values::page::Page;
 use crate::values::slug::Slug;
 
-/// A page that can be read, as far as the store was asked.
-pub struct FoundPage<'a> {
-    pub cached: Option<Arc<CachedPage>>,
-    head: PageHead,
-    /// `None` if only the head was read.
-    page: Option<Arc<Page>>,
-    slot: Option<CacheSlot<'a>>,
+/// The reads of one page for one request, within its deadline.
+pub struct Reading<'a> {
+    service: &'a PageService,
+    slug: &'a Slug,
     store_budget: StoreBudget,
 }
 
-impl FoundPage<'_> {
-    /// If only that was read. A page that must be rendered again may have other links than its head says.
-    pub fn head(&self) -> Option<&PageHead> {
-        Some(&self.head).filter(|head| self.page.is_none() && is_current(head))
+/// A page that was read, with the memory that it holds until the answer is made.
+pub struct PageRead {
+    page: Arc<Page>,
+    _permit: ReadPermit,
+}
+
+impl Deref for PageRead {
+    type Target = Page;
+
+    fn deref(&self) -> &Page {
+        &self.page
+    }
+}
+
+impl Reading<'_> {
+    pub async fn head(&mut self) -> Result<PageHead, ServiceError> {
+        let Self { service, slug, store_budget } = self;
+        until(store_budget.deadline, service.existing_head(slug, store_budget)).await
+    }
+
+    /// The whole page, with HTML from this version of the renderer or a newer one.
+    pub async fn page(self) -> Result<PageRead, ServiceError> {
+        let Self { service, slug, mut store_budget } = self;
+        until(store_budget.deadline, async {
+            let page = service.existing(slug, &mut store_budget).await?;
+            let (page, permit) = service.with_permit(page, &mut store_budget).await?;
+            Ok(PageRead { page: service.current(page).await?, _permit: permit })
+        })
+        .await
     }
 }
 
 impl PageService {
-    /// Only if known to be current without the store. `None` says nothing about the page.
-    pub fn cached(&self, slug: &Slug) -> Option<Arc<CachedPage>> {
-        self.parts.pages.current(slug)
-    }
-
-    /// Reads no more than is needed to know the state. `is_held`: the caller has the page in some state.
-    pub async fn find(&self, slug: &Slug, is_held: bool) -> Result<FoundPage<'_>, ServiceError> {
-        let deadline = deadline();
-        let (cached, slot) = self.parts.pages.entry_or_slot(slug);
-        let mut store_budget = StoreBudget::new(deadline);
-        let found = until(deadline, async {
-            Ok(if !self.parts.pages.is_coherent && (is_held || cached.is_some()) {
-                (self.existing_head(slug, &mut store_budget).await?, None)
-            } else {
-                let page = self.existing(slug, &mut store_budget).await?;
-                (page.head.clone(), Some(page))
-            })
-        });
-        let (head, page) = found.await?;
-        let cached = cached.filter(|cached| cached.state == head.state());
-        Ok(FoundPage { cached, head, page, slot, store_budget })
-    }
-
-    /// The whole page, with HTML from this version of the renderer or a newer one.
-    pub async fn load<'a>(&'a self, found: FoundPage<'a>) -> Result<PageRead<'a>, ServiceError> {
-        if let Some(page) = found.cached.as_ref().and_then(|cached| cached.page()) {
-            self.parts.pages.count_hit();
-            return Ok(page);
-        }
-        let FoundPage { head, page, slot, mut store_budget, .. } = found;
-        until(store_budget.deadline, async {
-            let page = match page {
-                Some(page) => page,
-                None => self.existing(&head.slug, &mut store_budget).await?,
-            };
-            let (page, permit) = self.with_permit(page, &mut store_budget).await?;
-            // A later read would ask for the text, or render it, again.
-            let keep_page = !is_current(&page.head) || !self.parts.pages.is_coherent;
-            let page = self.current(page).await?;
-            self.parts.pages.metrics.misses.inc();
-            Ok(PageRead { page, slot, keep_page, _permit: permit })
-        })
-        .await
-    }
-
-    pub async fn read(&self, slug: &Slug) -> Result<PageRead<'_>, ServiceError> {
-        self.load(self.find(slug, false).await?).await
+    pub fn read<'a>(&'a self, slug: &'a Slug) -> Reading<'a> {
+        Reading { service: self, slug, store_budget: StoreBudget::new(deadline()) }
     }
 
     pub(super) async fn with_permit(
@@ -99,19 +73,10 @@ impl PageService {
         }
     }
 
-    pub fn cache(&self) -> &PageCache {
-        &self.parts.pages
-    }
-
-    /// Renders old HTML again. Only the cache keeps the result.
+    /// Renders old HTML again. The store keeps the old one until the page is changed.
     pub(super) async fn current(&self, page: Arc<Page>) -> Result<Arc<Page>, ServiceError> {
         if is_current(&page.head) {
             return Ok(page);
-        }
-        let cached = self.parts.pages.get(&page.head.slug, page.head.state()).and_then(|cached| cached.page());
-        // Of a page that was hidden and shown meanwhile the cache has an earlier head.
-        if let Some(cached) = cached.filter(|cached| cached.page.head.changed_at == page.head.changed_at) {
-            return Ok(cached.page);
         }
         let content = &page.text.content;
         let RenderOutcome { rendered, .. } = self.render(content, Purpose::Upkeep, ContentChecks::default()).await?;
@@ -119,6 +84,7 @@ impl PageService {
     }
 }
 
-fn is_current(head: &PageHead) -> bool {
+/// Whether the HTML, and what the head says of it, is of this version of the renderer or a newer one.
+pub fn is_current(head: &PageHead) -> bool {
     head.state.renderer_version >= RENDERER_VERSION
 }

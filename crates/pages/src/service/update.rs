@@ -123,10 +123,7 @@ impl PageService {
             let needed_by = Some(store_budget.needed_by());
             let swapped = self.parts.store.put(Expected::page(&head), Record::Deleted(tombstone), needed_by);
             match store_budget.wait(swapped).await? {
-                PutResult::Done => {
-                    self.parts.pages.drop_page(slug);
-                    return Ok(());
-                }
+                PutResult::Done => return Ok(()),
                 PutResult::Refused => back_off(&self.parts.random).await,
             }
             store_budget.renew();
