@@ -22,10 +22,8 @@
 pub mod admin;
 pub mod app;
 pub mod cli;
-pub mod client;
 pub mod http;
 pub mod mcp;
 pub mod outbound;
 pub mod settings;
 pub mod telemetry;
-pub mod terminal;

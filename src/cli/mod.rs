@@ -14,11 +14,12 @@ use clap::{Arg, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::admin::commands::{self, AdminCommand, CommandError, REFUSED};
 use crate::app;
-use crate::client::{self, ClientCommand};
 use crate::http::openapi_document;
+use crate::outbound::agent;
 use crate::settings::{DocumentSettings, ServeSettings, unknown_variables, variables};
 use crate::telemetry::logs::say;
-use crate::terminal::{self, one_line};
+use handbill_client::terminal::{self, one_line};
+use handbill_client::{ClientCommand, REQUEST_TIMEOUT};
 
 /// Publishes texts without accounts: each has a public address and an edit key.
 #[derive(Parser)]
@@ -80,7 +81,7 @@ pub fn run() -> ExitCode {
             print(&openapi_document(&address.origin(address.listen), contacts.abuse_contact.as_ref()))
         }
         Subcommands::Render { jsonl } => render::run(jsonl),
-        Subcommands::Client(command) => Ok(client::run(command)),
+        Subcommands::Client(command) => Ok(handbill_client::run(command, &agent(REQUEST_TIMEOUT))),
     };
     outcome.unwrap_or_else(|CommandError { reason, exit_code }| end(&reason, exit_code))
 }

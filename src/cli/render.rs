@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::admin::commands::CommandError;
-use crate::terminal::written;
+use handbill_client::terminal::written;
 use handbill_pages::values::markdown::render;
 
 /// Keeps the order of members, and every digit of numbers.

@@ -21,16 +21,13 @@ const MAY_NAME: &[(&str, &str)] = &[
     // Settings are plain values.
     ("settings", "values ports"),
     ("mcp", "http values service ports telemetry"),
-    ("admin", "settings values http log_throttle outbound ports service telemetry terminal"),
+    ("admin", "settings values http log_throttle outbound ports service telemetry"),
     // The service passes a store's error on, and a client must learn whether anything was changed.
     ("http", "settings values log_throttle ports service telemetry"),
     ("log_throttle", ""),
     ("app", "values ports service telemetry settings http mcp admin"),
-    // The client is another program in the same binary: it knows a server only by its interface, and draws keys as one does.
-    ("client", "values outbound ports terminal"),
-    ("cli", "admin app client settings values telemetry terminal http"),
+    ("cli", "admin app settings values telemetry outbound http"),
     ("outbound", ""),
-    ("terminal", ""),
 ];
 
 const NOT_IN_DOMAIN: &[&str] = &["tokio", "rand", "getrandom", "axum", "hyper", "tracing"];
@@ -246,7 +243,11 @@ fn every_time_limit_fits_into_the_next() {
         ("common load balancers close after 60 s", Duration::from_mins(1), head),
         ("a client that stalls cannot fail a stop", body, drain),
         ("a client that does not read cannot fail a stop", limit(LISTENER, "WRITE_TIMEOUT"), drain),
-        ("a command hears whether its page was stored", body + deadline, limit("src/client/api.rs", "REQUEST_TIMEOUT")),
+        (
+            "a command hears whether its page was stored",
+            body + deadline,
+            limit("crates/client/src/api.rs", "REQUEST_TIMEOUT"),
+        ),
         ("a create waits for one call to Redis, and then for the store", redis + store, deadline),
         ("an update that lost a race can start over", before_store(TIME_LIMITS, "LONGEST_JITTER"), deadline),
         ("every request that has arrived can finish", deadline, drain),

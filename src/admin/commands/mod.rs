@@ -21,7 +21,7 @@ use crate::admin::journal::{self, JournalFile};
 use crate::outbound::agent;
 use crate::settings::{AdminSettings, MigrateSettings};
 use crate::telemetry::logs;
-use crate::terminal;
+use handbill_client::terminal;
 use handbill_pages::ports::random::Random;
 use handbill_pages::service::RenderThreads;
 use handbill_pages::values::counted::counted;

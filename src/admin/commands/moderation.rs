@@ -12,7 +12,7 @@ use crate::admin::pause::CreatesChange;
 use crate::admin::records::InspectRequest;
 use crate::admin::socket::Client;
 use crate::settings::SocketAccess;
-use crate::terminal::one_line;
+use handbill_client::terminal::one_line;
 use handbill_pages::values::counted::counted;
 use handbill_pages::values::takedown::{TakedownReason, operator_name};
 

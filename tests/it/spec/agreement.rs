@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use clap::{Command, Subcommand};
-use handbill::client::ClientCommand;
+use handbill_client::ClientCommand;
 use handbill::http::error::Code;
 use handbill::http::metadata;
 use serde_json::json;

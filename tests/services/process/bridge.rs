@@ -71,9 +71,6 @@ fn an_agent_changes_a_page_later_without_its_key() {
         let names: Vec<_> = tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["create_page", "delete_page", "get_page", "update_page", "list_pages"]);
         assert_eq!(tools[3]["inputSchema"]["required"], json!(["slug"]));
-        assert!(
-            tools[3]["inputSchema"]["properties"]["edit_key"]["description"].as_str().unwrap().contains("list_pages")
-        );
         assert_eq!(tools[0]["outputSchema"]["required"], json!(["slug", "url", "created_at"]));
         let created = agent.call("create_page", &json!({"title": "By an agent", "content": "One."}));
         assert!(!created.to_string().contains("hbk_"), "the key stays on this machine");
@@ -96,11 +93,12 @@ fn an_agent_changes_a_page_later_without_its_key() {
             "{skill}"
         );
         // What the server says of keys is true here too.
-        let described = tools[0]["description"].as_str().unwrap();
-        assert!(
-            described.contains("saved on this machine") && !described.contains("give it to the user"),
-            "{described}"
-        );
+        for described in [&tools[0]["description"], &tools[3]["inputSchema"]["properties"]["edit_key"]["description"]] {
+            assert!(
+                described.as_str().unwrap().ends_with("no result shows one, and no call needs one."),
+                "{described}"
+            );
+        }
         let slug = user.published("text");
         user.done(&["key", "--forget", &slug], "");
         let keyless = agent.ask("tools/call", json!({"name": "update_page", "arguments": {"slug": slug}}));

@@ -176,7 +176,7 @@ fn each_kind_of_failure_has_its_exit_code_and_says_what_to_do() {
     assert!(message.contains("can't reach http://") && message.contains("--server"), "{message}");
 
     let message = user.fails(&["publish", "--title", "T"], &"a".repeat(102_401), 1);
-    assert!(message.contains("standard input is 101 KB; a page holds at most 100 KB"), "{message}");
+    assert!(message.contains("102401 bytes; the limit is 102400"), "{message}");
     user.fails(&["get", "a-page-22222222"], "", 3);
     user.fails(&["get", "no page"], "", 2);
     user.fails(&["update", "a-page-22222222", "--title", "T"], "", 4);
@@ -260,10 +260,11 @@ fn a_page_whose_answer_was_lost_is_found_and_not_made_again() {
 pub(super) fn with_a_disk_that_fills(user: &User) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let (server, new_file) = (user.server.address, user.key_file().with_extension("jsonl.new"));
+    let (server, keys) = (user.server.address, user.key_file());
     thread::spawn(move || {
         answer_one(&listener, |request| {
-            fs::create_dir(new_file).unwrap();
+            fs::remove_file(&keys).unwrap();
+            fs::create_dir(keys).unwrap();
             passed_on(server, request)
         })
     });
@@ -279,7 +280,7 @@ fn when_the_disk_fills_the_key_is_shown() {
     let url = message.split_whitespace().find(|word| word.starts_with(&user.origin())).expect("so is the address");
 
     // With room again, the two lines can be saved as they were shown.
-    fs::remove_dir(user.key_file().with_extension("jsonl.new")).unwrap();
+    fs::remove_dir(user.key_file()).unwrap();
     assert!(message.ends_with(&format!("\n{url}\n{key}\n")), "{message}");
     user.done(&["key", "--import", "-"], &format!("{url}\n{key}"));
     user.done(&["update", url, "--title", "New"], "");

@@ -1,6 +1,7 @@
 //! Commands that publish, read, edit and delete pages on a server, and save edit keys (contract, decision 20).
 //!
-//! Standard output has only the result; hints and errors go to standard error.
+//! Standard output has only the result; hints and errors go to standard error. The client is another program in the same binary: it knows a
+//! server only by its interface.
 
 mod api;
 mod args;
@@ -9,17 +10,23 @@ mod key_file;
 mod mcp;
 mod page;
 mod publish;
+pub mod terminal;
+#[cfg(test)]
+mod tests;
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use thiserror::Error;
+use ureq::Agent;
 
+pub use self::api::REQUEST_TIMEOUT;
 pub use self::args::ClientCommand;
-use crate::terminal::{self, harmless, in_words};
+use crate::terminal::{harmless, in_words};
 
-pub fn run(command: ClientCommand) -> ExitCode {
-    match commands::run(command) {
+/// Runs a command. Its requests go through `agent`, which gives up after [`REQUEST_TIMEOUT`] and returns every status as an answer.
+pub fn run(command: ClientCommand, agent: &Agent) -> ExitCode {
+    match commands::run(command, agent) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("handbill: {error}");

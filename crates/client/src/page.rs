@@ -5,22 +5,22 @@ use std::path::Path;
 
 use url::Url;
 
-use super::args::ConnectionArgs;
-use super::key_file::SavedKey;
-use super::{ClientError, Result};
+use crate::args::ConnectionArgs;
+use crate::key_file::SavedKey;
+use crate::{ClientError, Result};
 use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::origin::Origin;
 use handbill_pages::values::slug::{Slug, name_in_path};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct PageReference {
-    pub(super) server: Origin,
-    pub(super) slug: Slug,
+pub(crate) struct PageReference {
+    pub(crate) server: Origin,
+    pub(crate) slug: Slug,
 }
 
 impl PageReference {
     /// Accepts a whole address, or a path of it.
-    pub(super) fn parse(text: &str, server: &Origin) -> Result<Self> {
+    pub(crate) fn parse(text: &str, server: &Origin) -> Result<Self> {
         let text = text.trim();
         let (server, path) = match Url::parse(text) {
             Ok(url) => {
@@ -33,14 +33,14 @@ impl PageReference {
         Ok(Self { server, slug })
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("{}/{}", self.server, self.slug)
     }
 }
 
 impl ConnectionArgs {
     /// Finds an address, a slug of a saved page or of the server, or the newest page published from a file.
-    pub(super) fn find(&self, name: &str) -> Result<PageReference> {
+    pub(crate) fn find(&self, name: &str) -> Result<PageReference> {
         // A page can be read without a key file.
         let saved = self.keys().and_then(|file| file.keys());
         let named = match (PageReference::parse(name, &self.server()?), fs::canonicalize(name)) {
@@ -54,7 +54,7 @@ impl ConnectionArgs {
         Ok(own.into_iter().find(|own| own.slug == named.slug).unwrap_or(named))
     }
 
-    pub(super) fn find_own(&self, name: &str) -> Result<(PageReference, EditKey, SavedKey)> {
+    pub(crate) fn find_own(&self, name: &str) -> Result<(PageReference, EditKey, SavedKey)> {
         let page = self.find(name)?;
         let saved = self.keys()?.find(&page)?;
         let own = saved.and_then(|saved| Some((EditKey::parse(&saved.edit_key).ok()?, saved)));
@@ -82,7 +82,7 @@ fn page_from(file: &Path, name: &str, saved: &[SavedKey]) -> Result<PageReferenc
 }
 
 /// Newest last.
-pub(super) fn published_from(file: &Path, saved: &[SavedKey]) -> impl Iterator<Item = PageReference> {
+pub(crate) fn published_from(file: &Path, saved: &[SavedKey]) -> impl Iterator<Item = PageReference> {
     saved.iter().filter(move |own| own.source.as_deref() == Some(file)).filter_map(SavedKey::page)
 }
 

@@ -8,25 +8,30 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::api::{Answer, Api, not_handbill};
-use super::key_file::{KeyFile, SavedKey};
-use super::page::PageReference;
-use super::{ClientError, Result};
+use crate::api::{Answer, Api, not_handbill};
+use crate::key_file::{KeyFile, SavedKey};
+use crate::page::PageReference;
+use crate::{ClientError, Result};
 use handbill_pages::ports::random::Random;
 use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::hex;
 use handbill_pages::values::origin::Origin;
 
-pub(super) struct Draft {
-    pub(super) title: String,
-    pub(super) content: String,
+pub(crate) struct Draft {
+    pub(crate) title: String,
+    pub(crate) content: String,
     /// What else the server is asked to store; a newer one may know more fields.
-    pub(super) others: Map<String, Value>,
+    pub(crate) others: Map<String, Value>,
     /// The file with the text.
-    pub(super) source: Option<PathBuf>,
+    pub(crate) source: Option<PathBuf>,
 }
 
-pub(super) fn publish(api: &Api, keys: &KeyFile, server: &Origin, draft: Draft) -> Result<Result<SavedKey, Answer>> {
+pub(crate) enum Published {
+    Saved(SavedKey),
+    Refused(Answer),
+}
+
+pub(crate) fn publish(api: &Api<'_>, keys: &KeyFile, server: &Origin, draft: Draft) -> Result<Published> {
     let Draft { title, content, others: mut body, source } = draft;
     body.insert("title".to_owned(), json!(title));
     body.insert("content".to_owned(), json!(content));
@@ -43,12 +48,12 @@ pub(super) fn publish(api: &Api, keys: &KeyFile, server: &Origin, draft: Draft) 
             ..SavedKey::new(&page.url(), edit_key.reveal())
         };
         save(keys, &sent, &saved)?;
-        return Ok(Ok(saved));
+        return Ok(Published::Saved(saved));
     }
     if is_refused(answer.status().as_u16(), is_repeat || was_lost) {
         keys.change(|saved| saved.retain(|saved| saved.sent.as_deref() != Some(&sent)))?;
     }
-    Ok(Err(answer))
+    Ok(Published::Refused(answer))
 }
 
 /// Makes a key, or finds the key of an earlier attempt, and saves it first. Returns the attempt's name, the key, and
@@ -60,7 +65,9 @@ fn begin(keys: &KeyFile, server: &Origin, body: &Map<String, Value>) -> Result<(
         if let Some(key) = earlier.and_then(|earlier| EditKey::parse(&earlier.edit_key).ok()) {
             return (sent, key, true);
         }
-        let key = new_key();
+        // A server refuses one in 26 million for its few different characters; the next attempt draws another.
+        let mut indices = Random::System.indices();
+        let key = EditKey::random(|bound| indices.below(bound));
         saved.push(SavedKey { sent: Some(sent.clone()), ..SavedKey::new(server.as_str(), key.reveal()) });
         (sent, key, false)
     })
@@ -73,8 +80,7 @@ fn is_refused(status: u16, may_exist: bool) -> bool {
 
 /// A server may answer anything.
 fn created(answer: &Answer, server: &Origin) -> Result<(PageReference, String)> {
-    let body: Value = serde_json::from_str(answer.body()).unwrap_or_default();
-    let [url, created_at] = ["url", "created_at"].map(|name| body[name].as_str());
+    let [url, created_at] = ["url", "created_at"].map(|name| answer.body()[name].as_str());
     let page = url.and_then(|url| PageReference::parse(url, server).ok());
     page.zip(created_at.map(str::to_owned)).ok_or_else(|| not_handbill(server))
 }
@@ -96,17 +102,6 @@ fn save(keys: &KeyFile, sent: &str, new: &SavedKey) -> Result<()> {
             "{reason}, but the page is published. Write this down now, it is shown only once:\n{url}\n{edit_key}"
         ))
     })
-}
-
-/// With enough different characters for every server.
-fn new_key() -> EditKey {
-    loop {
-        let mut indices = Random::System.indices();
-        let key = EditKey::random(|bound| indices.below(bound));
-        if EditKey::parse_new(key.reveal()).is_ok() {
-            return key;
-        }
-    }
 }
 
 #[cfg(test)]
@@ -149,7 +144,7 @@ mod tests {
     fn a_created_page_has_an_address_or_is_not_believed() {
         let server = Origin::parse("http://localhost").unwrap();
         let url_in = |url: &str| {
-            let answer = Response::new(json!({"url": url, "created_at": ""}).to_string());
+            let answer = Response::new(json!({"url": url, "created_at": ""}));
             created(&answer, &server).ok().map(|(page, _)| page.url())
         };
         let own = "https://pages.example/hello-world-7k2m9xqz";

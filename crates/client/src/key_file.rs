@@ -3,55 +3,60 @@
 //! A change replaces the file atomically, under a lock on the directory. A line that is not a page with its key is named
 //! on standard error, and stays as it is.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::str;
 use std::sync::Once;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tempfile::NamedTempFile;
 
-use super::page::PageReference;
-use super::{ClientError, Result};
+use crate::page::PageReference;
+use crate::{ClientError, Result};
 use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::origin::Origin;
 
 const FILE: &str = "keys.jsonl";
-const NEW_FILE: &str = "keys.jsonl.new";
 
 const DIRECTORY_MODE: u32 = 0o700;
 
-const FILE_MODE: u32 = 0o600;
-
 /// Has no `Debug`, so that no message shows the key.
 #[derive(Clone, Default, Serialize, Deserialize, PartialEq, Eq)]
-pub(super) struct SavedKey {
+pub(crate) struct SavedKey {
     /// The server's address until the page's is known.
-    pub(super) url: String,
-    pub(super) edit_key: String,
-    pub(super) title: Option<String>,
-    pub(super) created_at: Option<String>,
+    pub(crate) url: String,
+    pub(crate) edit_key: String,
+    pub(crate) title: Option<String>,
+    pub(crate) created_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) source: Option<PathBuf>,
+    pub(crate) source: Option<PathBuf>,
     /// The page's, when its text was last sent from here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) updated_at: Option<String>,
+    pub(crate) updated_at: Option<String>,
     /// A name for the sent text ([`super::publish`]), until the server has answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) sent: Option<String>,
+    pub(crate) sent: Option<String>,
 }
 
 impl SavedKey {
-    pub(super) fn new(url: &str, edit_key: &str) -> Self {
+    pub(crate) fn new(url: &str, edit_key: &str) -> Self {
         Self { url: url.to_owned(), edit_key: edit_key.to_owned(), ..Self::default() }
     }
 
-    pub(super) fn is_of(&self, page: &PageReference) -> bool {
+    /// For programs that others may watch.
+    pub(crate) fn without_key(&self) -> Value {
+        let Self { url, title, created_at, source, .. } = self;
+        json!({"url": url, "title": title, "created_at": created_at, "source": source})
+    }
+
+    pub(crate) fn is_of(&self, page: &PageReference) -> bool {
         self.page().is_some_and(|own| own == *page)
     }
 
-    pub(super) fn page(&self) -> Option<PageReference> {
+    pub(crate) fn page(&self) -> Option<PageReference> {
         // An address names its own server.
         let nowhere = Origin::parse("http://localhost").ok()?;
         self.url.contains("://").then(|| PageReference::parse(&self.url, &nowhere).ok())?
@@ -63,21 +68,21 @@ impl SavedKey {
 }
 
 #[derive(Clone)]
-pub(super) struct KeyFile {
+pub(crate) struct KeyFile {
     directory: PathBuf,
 }
 
 impl KeyFile {
-    pub(super) fn in_directory(directory: PathBuf) -> Self {
+    pub(crate) fn in_directory(directory: PathBuf) -> Self {
         Self { directory }
     }
 
-    pub(super) fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.directory.join(FILE)
     }
 
     /// Oldest first.
-    pub(super) fn keys(&self) -> Result<Vec<SavedKey>> {
+    pub(crate) fn keys(&self) -> Result<Vec<SavedKey>> {
         Ok(self.read()?.0)
     }
 
@@ -93,12 +98,12 @@ impl KeyFile {
         Ok((keys, others))
     }
 
-    pub(super) fn find(&self, page: &PageReference) -> Result<Option<SavedKey>> {
+    pub(crate) fn find(&self, page: &PageReference) -> Result<Option<SavedKey>> {
         Ok(self.keys()?.into_iter().rfind(|saved| saved.is_of(page)))
     }
 
     /// Excludes other commands. On return, the keys are on disk.
-    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Vec<SavedKey>) -> T) -> Result<T> {
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Vec<SavedKey>) -> T) -> Result<T> {
         let directory = self.lock().map_err(|error| self.failed("write", &error))?;
         let (before, others) = self.read()?;
         let mut keys = before.clone();
@@ -109,7 +114,7 @@ impl KeyFile {
         Ok(done)
     }
 
-    pub(super) fn forget(&self, page: &PageReference) -> Result<()> {
+    pub(crate) fn forget(&self, page: &PageReference) -> Result<()> {
         self.change(|keys| keys.retain(|saved| !saved.is_of(page)))
     }
 
@@ -122,16 +127,16 @@ impl KeyFile {
     }
 
     fn write(&self, keys: &[SavedKey], others: &[OtherLine], directory: &File) -> io::Result<()> {
-        let new = self.directory.join(NEW_FILE);
-        let mut file = OpenOptions::new().mode(FILE_MODE).create(true).truncate(true).write(true).open(&new)?;
+        // Only the user can read it.
+        let mut file = NamedTempFile::new_in(&self.directory)?;
         for saved in keys {
             writeln!(file, "{}", serde_json::to_string(saved)?)?;
         }
         for (_, line) in others {
             file.write_all(&[line, &b"\n"[..]].concat())?;
         }
-        file.sync_all()?;
-        fs::rename(&new, self.path())?;
+        file.as_file().sync_all()?;
+        file.persist(self.path())?;
         directory.sync_all()
     }
 
@@ -141,10 +146,10 @@ impl KeyFile {
 }
 
 /// Its number from 1 on, and its bytes without the line feed.
-pub(super) type OtherLine = (usize, Vec<u8>);
+pub(crate) type OtherLine = (usize, Vec<u8>);
 
 /// Shows no line, which may have a key in it.
-pub(super) fn warn_of(lines: &[OtherLine], file: &str, what_happens: &str) {
+pub(crate) fn warn_of(lines: &[OtherLine], file: &str, what_happens: &str) {
     for (number, _) in lines {
         eprintln!("handbill: line {number} of {file} is not a page with its key: {what_happens}");
     }
@@ -152,7 +157,7 @@ pub(super) fn warn_of(lines: &[OtherLine], file: &str, what_happens: &str) {
 
 /// Accepts lines of a key file, edit links, and addresses with the key on the next line, as the editor downloads them.
 /// Returns the other lines too.
-pub(super) fn parse(bytes: &[u8]) -> (Vec<SavedKey>, Vec<OtherLine>) {
+pub(crate) fn parse(bytes: &[u8]) -> (Vec<SavedKey>, Vec<OtherLine>) {
     let key_in =
         |line: &str| line.rfind("hbk_").map(|at| line[at..].to_owned()).filter(|key| EditKey::parse(key).is_ok());
     let (mut keys, mut others) = (Vec::new(), Vec::new());
@@ -214,17 +219,6 @@ mod tests {
         assert_eq!((mode(&file.path()), mode(&directory.path().join("a/b"))), (0o600, 0o700));
         file.forget(&pages[0].page().unwrap()).unwrap();
         assert!(file.keys().unwrap() == pages[1..]);
-    }
-
-    #[test]
-    fn a_change_that_fails_leaves_the_file() {
-        let directory = tempdir().unwrap();
-        let file = KeyFile::in_directory(directory.path().to_owned());
-        add(&file, &page("a-page-22222222"));
-        fs::create_dir(directory.path().join(NEW_FILE)).unwrap();
-        let refused = file.forget(&page("a-page-22222222").page().unwrap()).unwrap_err().to_string();
-        assert!(refused.contains("can't write the key file"), "{refused}");
-        assert_eq!(file.keys().unwrap().len(), 1);
     }
 
     #[test]

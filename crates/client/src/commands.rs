@@ -6,17 +6,17 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use http::Method;
-use serde_json::{Map, Value, json};
-use tempfile::{Builder, NamedTempFile};
+use serde_json::{Map, Value};
+use tempfile::Builder;
+use ureq::Agent;
 
-use super::api::{Api, authorized, explain, fields_of};
-use super::args::{ClientCommand, DeleteArgs, GetArgs, KeyArgs, ListArgs, PageArgs, PublishArgs, STANDARD, UpdateArgs};
-use super::key_file::{self, KeyFile, SavedKey};
-use super::page::{PageReference, published_from};
-use super::publish::{Draft, publish};
-use super::{ClientError, Result, mcp, print_line, print_text};
+use crate::api::{Api, authorized, explain};
+use crate::args::{ClientCommand, DeleteArgs, GetArgs, KeyArgs, ListArgs, PageArgs, PublishArgs, STANDARD, UpdateArgs};
+use crate::key_file::{self, KeyFile, SavedKey};
+use crate::page::{PageReference, published_from};
+use crate::publish::{Draft, Published, publish};
 use crate::terminal::{hint, one_line};
-use handbill_pages::values::content::MAX_BYTES;
+use crate::{ClientError, Result, mcp, print_line, print_text};
 use handbill_pages::values::counted::counted;
 use handbill_pages::values::markdown::render;
 use handbill_pages::values::origin::Origin;
@@ -30,33 +30,36 @@ const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" }
 /// Begins the first line of the file in the editor; an empty line and the text follow.
 const TITLE: &str = "Title:";
 
-pub(super) fn run(command: ClientCommand) -> Result<()> {
+pub(crate) fn run(command: ClientCommand, agent: &Agent) -> Result<()> {
     match command {
-        ClientCommand::Publish(args) => publish_all(&args),
-        ClientCommand::Update(args) => update(args),
-        ClientCommand::Edit(args) => edit(&args),
-        ClientCommand::Get(args) => get(&args),
+        ClientCommand::Publish(args) => publish_all(&args, agent),
+        ClientCommand::Update(args) => update(args, agent),
+        ClientCommand::Edit(args) => edit(&args, agent),
+        ClientCommand::Get(args) => get(&args, agent),
         ClientCommand::List(args) => list(&args),
-        ClientCommand::Delete(args) => delete(&args),
+        ClientCommand::Delete(args) => delete(&args, agent),
         ClientCommand::Key(args) => key(args),
-        ClientCommand::Mcp(connection) => mcp::run(&connection),
+        ClientCommand::Mcp(connection) => mcp::run(&connection, agent),
     }
 }
 
-fn publish_all(PublishArgs { files, title, again, open, json, connection }: &PublishArgs) -> Result<()> {
+fn publish_all(PublishArgs { files, title, again, open, json, connection }: &PublishArgs, agent: &Agent) -> Result<()> {
     if files.len() > 1 && title.is_some() {
         return Err(ClientError::Usage("--title works with one file only".to_owned()));
     }
     let server = connection.server()?;
     let keys = connection.keys()?;
-    let api = Api::new(connection.wait);
+    let api = Api { agent, wait: connection.wait };
     for file in files {
         let draft = draft(file, title.as_deref())?;
         if !again && let Some(source) = &draft.source {
             expect_new(&name_of(file), source, &server, &keys.keys()?)?;
         }
-        let saved = publish(&api, &keys, &server, draft)?.map_err(|refusal| explain(&refusal, &server))?;
-        print_line(&if *json { without_key(&saved) } else { saved.url.clone() })?;
+        let saved = match publish(&api, &keys, &server, draft)? {
+            Published::Saved(saved) => saved,
+            Published::Refused(answer) => return Err(explain(&answer, &server)),
+        };
+        print_line(&if *json { saved.without_key().to_string() } else { saved.url.clone() })?;
         // Nobody waits for the browser.
         if *open && Command::new(OPENER).arg(&saved.url).stdout(Stdio::null()).stderr(Stdio::null()).spawn().is_err() {
             eprintln!("handbill: can't start {OPENER}: open {} yourself", saved.url);
@@ -66,11 +69,6 @@ fn publish_all(PublishArgs { files, title, again, open, json, connection }: &Pub
     Ok(())
 }
 
-/// A line of the key file, for programs that others may watch.
-fn without_key(SavedKey { url, title, created_at, source, .. }: &SavedKey) -> String {
-    json!({"url": url, "title": title, "created_at": created_at, "source": source}).to_string()
-}
-
 /// The title is the given one, the one in the text, or the file's name.
 fn draft(file: &Path, title: Option<&str>) -> Result<Draft> {
     let content = page_text(file)?;
@@ -78,7 +76,7 @@ fn draft(file: &Path, title: Option<&str>) -> Result<Draft> {
         return Err(ClientError::Failed(format!("nothing to publish: {} is empty", name_of(file))));
     }
     let source = (!is_standard(file)).then(|| fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()));
-    let stem = || Some(source.as_ref()?.file_stem()?.to_str()?.to_owned()).filter(|stem| is_title(stem));
+    let stem = || Some(source.as_ref()?.file_stem()?.to_str()?.to_owned()).filter(|stem| Title::parse(stem).is_ok());
     let title = title.map(str::to_owned).or_else(|| title_in(&content)).or_else(stem);
     let none = || ClientError::Usage("no title: start the text with \"# Title\" or use --title".to_owned());
     let title = title.ok_or_else(none)?;
@@ -88,11 +86,7 @@ fn draft(file: &Path, title: Option<&str>) -> Result<Draft> {
 /// The front matter's or the first heading's, cut to the length of a title.
 fn title_in(text: &str) -> Option<String> {
     let title: String = render(text).title_in_text?.chars().take(MAX_CHARS).collect();
-    is_title(&title).then_some(title)
-}
-
-fn is_title(text: &str) -> bool {
-    Title::parse(text).is_ok()
+    Title::parse(&title).is_ok().then_some(title)
 }
 
 /// A person who publishes an edited file again means `update`; a script is only told.
@@ -109,7 +103,7 @@ fn expect_new(name: &str, source: &Path, server: &Origin, saved: &[SavedKey]) ->
     Ok(())
 }
 
-fn update(UpdateArgs { target, file, title, force }: UpdateArgs) -> Result<()> {
+fn update(UpdateArgs { target, file, title, force }: UpdateArgs, agent: &Agent) -> Result<()> {
     let PageArgs { page: name, connection } = target;
     let (page, key, saved) = connection.find_own(&name)?;
     let file = file.or(saved.source.filter(|_| title.is_none()));
@@ -119,9 +113,9 @@ fn update(UpdateArgs { target, file, title, force }: UpdateArgs) -> Result<()> {
         ));
     }
     let content = file.map(|file| page_text(&file)).transpose()?;
-    let api = Api::new(connection.wait);
+    let api = Api { agent, wait: connection.wait };
     let read = api.read(&page)?;
-    let now = fields_of(&read, &page)?;
+    let now = read.body();
     let is_as_sent = saved.updated_at.is_none_or(|sent| now["updated_at"] == sent.as_str());
     // An answer that was lost may have changed it to this very text.
     if let Some(content) = &content
@@ -153,16 +147,15 @@ fn fields(content: Option<&str>, title: Option<&str>) -> Value {
 }
 
 /// Opens the title and Markdown of a page in the user's editor. The file is private, and stays if the update fails.
-fn edit(args: &PageArgs) -> Result<()> {
+fn edit(args: &PageArgs, agent: &Agent) -> Result<()> {
     let (page, key, saved) = args.connection.find_own(&args.page)?;
-    let api = Api::new(args.connection.wait);
+    let api = Api { agent, wait: args.connection.wait };
     let read = api.read(&page)?;
-    let texts = fields_of(&read, &page)?;
-    let [title, content] = ["title", "content"].map(|name| texts[name].as_str().unwrap_or_default());
+    let [title, content] = ["title", "content"].map(|name| read.body()[name].as_str().unwrap_or_default());
     let before = format!("{TITLE} {title}\n\n{content}");
     let prefix = format!("handbill-{}-", page.slug);
-    let file = Builder::new().prefix(&prefix).suffix(".md").tempfile().map(NamedTempFile::into_temp_path);
-    let file = file.and_then(|file| fs::write(&file, &before).map(|()| file));
+    let file = Builder::new().prefix(&prefix).suffix(".md").tempfile();
+    let file = file.and_then(|file| fs::write(&file, &before).map(|()| file.into_temp_path()));
     let file = file.map_err(|error| ClientError::cannot("write a file for the editor", &error))?;
     let done = open_editor(&file).and_then(|after| {
         if after == before {
@@ -219,13 +212,13 @@ fn remember(keys: &KeyFile, page: &PageReference, title: Option<&str>, sent: Opt
     })
 }
 
-fn get(GetArgs { target, json, html }: &GetArgs) -> Result<()> {
+fn get(GetArgs { target, json, html }: &GetArgs, agent: &Agent) -> Result<()> {
     let page = target.connection.find(&target.page)?;
-    let answer = Api::new(target.connection.wait).read(&page)?;
+    let answer = Api { agent, wait: target.connection.wait }.read(&page)?;
     if *json {
-        return print_line(answer.body());
+        return print_line(&answer.body().to_string());
     }
-    print_text(fields_of(&answer, &page)?[if *html { "content_html" } else { "content" }].as_str().unwrap_or_default())
+    print_text(answer.body()[if *html { "content_html" } else { "content" }].as_str().unwrap_or_default())
 }
 
 fn list(ListArgs { json, connection }: &ListArgs) -> Result<()> {
@@ -238,27 +231,25 @@ fn list(ListArgs { json, connection }: &ListArgs) -> Result<()> {
     // Newest first; pages without a date last.
     pages.sort_by(|one, other| other.created_at.cmp(&one.created_at));
     for saved in &pages {
-        if *json {
-            print_line(&without_key(saved))?;
-            continue;
-        }
         let SavedKey { url, title, created_at, source, .. } = saved;
         let day = created_at.as_deref().and_then(|time| time.split('T').next()).unwrap_or_default();
         let file = source.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
-        print_line(&[url, day, title.as_deref().unwrap_or_default(), &file].map(one_line).join("\t"))?;
+        let columns = [url, day, title.as_deref().unwrap_or_default(), &file];
+        print_line(&if *json { saved.without_key().to_string() } else { columns.map(one_line).join("\t") })?;
     }
     Ok(())
 }
 
-fn delete(DeleteArgs { pages, yes, connection }: &DeleteArgs) -> Result<()> {
+fn delete(DeleteArgs { pages, yes, connection }: &DeleteArgs, agent: &Agent) -> Result<()> {
     // A name that is wrong deletes nothing.
     let pages = pages.iter().map(|name| connection.find_own(name)).collect::<Result<Vec<_>, _>>()?;
     let urls: Vec<_> = pages.iter().map(|(page, ..)| page.url()).collect();
     if !yes && !confirmed(&format!("Delete {} for everyone? This can't be undone.", urls.join(" and ")))? {
         return Err(ClientError::Failed("nothing was deleted".to_owned()));
     }
+    let api = Api { agent, wait: connection.wait };
     for (page, key, _) in &pages {
-        match Api::new(connection.wait).call(&Method::DELETE, page, &authorized(key), None) {
+        match api.call(&Method::DELETE, page, &authorized(key), None) {
             // The page is deleted already, so its key is useless.
             Ok(_) | Err(ClientError::NoPage(_)) => {}
             Err(error) => return Err(error),
@@ -317,12 +308,8 @@ fn name_of(file: &Path) -> String {
 }
 
 fn page_text(file: &Path) -> Result<String> {
-    let (name, bytes) = (name_of(file), read_bytes(file)?);
-    if bytes.len() > MAX_BYTES {
-        let size = bytes.len().div_ceil(1024);
-        return Err(ClientError::Failed(format!("{name} is {size} KB; a page holds at most {} KB", MAX_BYTES / 1024)));
-    }
-    String::from_utf8(bytes).map_err(|_| ClientError::Failed(format!("{name} isn't a text file (UTF-8)")))
+    String::from_utf8(read_bytes(file)?)
+        .map_err(|_| ClientError::Failed(format!("{} isn't a text file (UTF-8)", name_of(file))))
 }
 
 fn read_bytes(file: &Path) -> Result<Vec<u8>> {

@@ -5,16 +5,17 @@
 
 use std::io::{self, BufRead};
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderName, HeaderValue, Method};
 use serde_json::{Value, json};
+use ureq::Agent;
 
-use super::api::{Api, not_handbill, retry_after};
-use super::args::ConnectionArgs;
-use super::key_file::{KeyFile, SavedKey};
-use super::page::PageReference;
-use super::print_line;
-use super::publish::{Draft, publish};
-use super::{ClientError, Result};
+use crate::api::{Api, not_handbill, retry_after};
+use crate::args::ConnectionArgs;
+use crate::key_file::{KeyFile, SavedKey};
+use crate::page::PageReference;
+use crate::print_line;
+use crate::publish::{Draft, Published, publish};
+use crate::{ClientError, Result};
 use handbill_pages::values::edit_key::{EditKey, PUBLISHED_KEY_WARNING};
 use handbill_pages::values::origin::Origin;
 
@@ -23,44 +24,28 @@ const VERSION_IN_META: &str = "io.modelcontextprotocol/protocolVersion";
 
 const LIST_PAGES: &str = "list_pages";
 
-/// What the server says of keys, and what is true here.
-const DIFFERENT_WORDS: [(&str, &str); 5] = [
-    (
-        "create_page returns `url` and `edit_key`. The key is shown only then and cannot be recovered: give it to the user, save it for later changes, and never publish it.",
-        "create_page returns `url`. The edit key is saved on this machine.",
-    ),
-    (
-        "Send the page's edit key as the argument `edit_key`. It was shown once, when the page was created.",
-        "No key for this page is saved here; list_pages shows the pages that can be changed.",
-    ),
-    ("take the `slug` and the key;", "take the `slug`;"),
-    (
-        "Returns `url` and `edit_key`. The key is shown only now and cannot be recovered: give it to the user, never publish it. The result also has a text for the user alone: the secret edit link, `<url>/edit#<edit_key>`.",
-        "Returns `url`. The edit key is saved on this machine.",
-    ),
-    ("Needs its edit key.", "Uses the edit key that is saved on this machine."),
-];
+/// Follows what a server says, of any version.
+const KEYS_ARE_SAVED: &str = " Here, edit keys are saved on this machine: no result shows one, and no call needs one.";
+
+const NO_KEY: &str = "No key for this page is saved here; list_pages shows the pages that can be changed.";
 
 const INTERNAL_ERROR: i32 = -32603;
 
 const PARSE_ERROR: i32 = -32700;
 
-struct Bridge {
-    api: Api,
+struct Bridge<'a> {
+    api: Api<'a>,
     server: Origin,
     keys: KeyFile,
     /// The revision from `initialize`.
     agreed: Option<String>,
 }
 
-pub(super) fn run(connection: &ConnectionArgs) -> Result<()> {
+pub(crate) fn run(connection: &ConnectionArgs, agent: &Agent) -> Result<()> {
     let (keys, server) = (connection.keys()?, connection.server()?);
-    let mut bridge = Bridge { api: Api::new(connection.wait), server, keys, agreed: None };
+    let mut bridge = Bridge { api: Api { agent, wait: connection.wait }, server, keys, agreed: None };
     for line in io::stdin().lock().lines() {
         let line = line.map_err(|error| ClientError::cannot("read standard input", &error))?;
-        if line.trim().is_empty() {
-            continue;
-        }
         let answer = match serde_json::from_str(&line) {
             Ok(message) => bridge.answer(message),
             Err(_) => Some(failure(&Value::Null, PARSE_ERROR, "The line is not one JSON-RPC message.")),
@@ -71,7 +56,7 @@ pub(super) fn run(connection: &ConnectionArgs) -> Result<()> {
     Ok(())
 }
 
-impl Bridge {
+impl Bridge<'_> {
     /// `None` for a notification.
     fn answer(&mut self, message: Value) -> Option<Value> {
         let id = message.get("id").cloned();
@@ -90,17 +75,19 @@ impl Bridge {
         {
             return self.create(&message, draft).map(Some);
         }
-        let has_key = !is_change || self.add_key(&mut message)?;
-        let Some(mut answer) = self.forward(&message, &method)? else { return Ok(None) };
-        // Without a key, the answer has no page's text that could be replaced.
-        if matches!(&*method, "initialize" | "tools/list") || !has_key {
-            for (on_a_server, here) in DIFFERENT_WORDS {
-                answer = answer.replace(on_a_server, here);
-            }
+        if is_change && let Some(page) = self.page_without_key(&message) {
+            let Some(saved) = self.keys.find(&page)? else {
+                let refusal = json!({"error": "missing_key", "message": NO_KEY, "status": 401});
+                return Ok(Some(result(&message, &refusal, true)));
+            };
+            message["params"]["arguments"]["edit_key"] = saved.edit_key.into();
         }
-        let mut answer: Value = serde_json::from_str(&answer).map_err(|_| not_handbill(&self.server))?;
+        let Some(mut answer) = self.forward(&message, &method)? else { return Ok(None) };
         match (&*method, &*tool) {
-            ("initialize", _) => self.agreed = answer["result"]["protocolVersion"].as_str().map(str::to_owned),
+            ("initialize" | "server/discover", _) => {
+                self.agreed = answer["result"]["protocolVersion"].as_str().map(str::to_owned);
+                append(&mut answer, "/result/instructions", KEYS_ARE_SAVED);
+            }
             ("tools/list", _) => describe_saved_keys(&mut answer),
             (_, "delete_page") => self.forget(&answer),
             _ => {}
@@ -109,50 +96,39 @@ impl Bridge {
     }
 
     /// `None` for a notification.
-    fn forward(&self, message: &Value, method: &str) -> Result<Option<String>> {
-        let in_meta = message["params"]["_meta"][VERSION_IN_META].as_str();
-        let mut headers = HeaderMap::new();
-        let mut set = |name, value: &str| {
-            if let Ok(value) = HeaderValue::try_from(value) {
-                headers.insert(HeaderName::from_static(name), value);
-            }
+    fn forward(&self, message: &Value, method: &str) -> Result<Option<Value>> {
+        let params = &message["params"];
+        let in_meta = params["_meta"][VERSION_IN_META].as_str();
+        // A resource is named by its address. Older revisions ignore the last two.
+        let headers = [
+            ("accept", Some("application/json, text/event-stream")),
+            ("mcp-protocol-version", in_meta.or(self.agreed.as_deref()).filter(|_| method != "initialize")),
+            ("mcp-method", Some(method)),
+            ("mcp-name", params["name"].as_str().or(params["uri"].as_str())),
+        ];
+        let header = |(name, value): (_, Option<&str>)| {
+            Some((HeaderName::from_static(name), HeaderValue::try_from(value?).ok()?))
         };
-        set("accept", "application/json, text/event-stream");
-        if let Some(version) = in_meta.or(self.agreed.as_deref()).filter(|_| method != "initialize") {
-            set("mcp-protocol-version", version);
-        }
-        if in_meta.is_some() {
-            set("mcp-method", method);
-            // A resource is named by its address.
-            let params = &message["params"];
-            if let Some(name) = params["name"].as_str().or(params["uri"].as_str()) {
-                set("mcp-name", name);
-            }
-        }
+        let headers = headers.into_iter().filter_map(header).collect();
         let answer = self.api.send(Method::POST, &self.server, "/mcp", headers, Some(message))?;
-        let is_nothing = answer.body().is_empty() && answer.status().is_success();
-        Ok(Some(answer.into_body()).filter(|_| !is_nothing))
+        if answer.body().is_null() && !answer.status().is_success() {
+            return Err(not_handbill(&self.server));
+        }
+        Ok(Some(answer.into_body()).filter(|body| !body.is_null()))
     }
 
-    /// Returns whether the call has a key now.
-    fn add_key(&self, message: &mut Value) -> Result<bool> {
-        let arguments = &mut message["params"]["arguments"];
-        if arguments["edit_key"].as_str().is_some_and(|key| !key.trim().is_empty()) {
-            return Ok(true);
-        }
-        let page = arguments["slug"].as_str().and_then(|slug| PageReference::parse(slug, &self.server).ok());
-        let Some(page) = page.filter(|page| page.server == self.server) else { return Ok(false) };
-        let saved = self.keys.find(&page)?;
-        if let Some(SavedKey { edit_key, .. }) = &saved {
-            arguments["edit_key"] = edit_key.as_str().into();
-        }
-        Ok(saved.is_some())
+    /// The page of a call without a key. The server explains what is wrong with another call.
+    fn page_without_key(&self, message: &Value) -> Option<PageReference> {
+        let arguments = &message["params"]["arguments"];
+        let has_key = arguments["edit_key"].as_str().is_some_and(|key| !key.trim().is_empty());
+        let page = PageReference::parse(arguments["slug"].as_str()?, &self.server).ok()?;
+        (!has_key && page.server == self.server).then_some(page)
     }
 
     fn create(&self, message: &Value, draft: Draft) -> Result<Value> {
         let holds_key = [&draft.title, &draft.content].into_iter().any(|text| EditKey::stands_in(text));
         Ok(match publish(&self.api, &self.keys, &self.server, draft)? {
-            Ok(SavedKey { url, created_at, .. }) => {
+            Published::Saved(SavedKey { url, created_at, .. }) => {
                 let slug = url.rsplit('/').next();
                 let created = json!({"slug": slug, "url": url, "created_at": created_at});
                 let mut answer = result(message, &created, false);
@@ -161,10 +137,14 @@ impl Bridge {
                 }
                 answer
             }
-            Err(refusal) => {
-                let mut shown: Value = serde_json::from_str(refusal.body()).map_err(|_| not_handbill(&self.server))?;
-                shown["status"] = refusal.status().as_u16().into();
-                if let Some(after) = retry_after(&refusal) {
+            Published::Refused(refusal) => {
+                let (status, after) = (refusal.status().as_u16(), retry_after(&refusal));
+                let mut shown = refusal.into_body();
+                if !shown.is_object() {
+                    return Err(not_handbill(&self.server));
+                }
+                shown["status"] = status.into();
+                if let Some(after) = after {
                     shown["retry_after"] = after.into();
                 }
                 result(message, &shown, true)
@@ -184,11 +164,7 @@ impl Bridge {
     fn list_pages(&self, message: &Value) -> Result<Value> {
         let keys = self.keys.keys()?;
         let here = keys.iter().rev().filter(|saved| saved.page().is_some_and(|page| page.server == self.server));
-        let pages: Vec<_> = here
-            .map(
-                |SavedKey { url, title, created_at, .. }| json!({"url": url, "title": title, "created_at": created_at}),
-            )
-            .collect();
+        let pages: Vec<_> = here.map(SavedKey::without_key).collect();
         Ok(result(message, &json!({"pages": pages}), false))
     }
 }
@@ -216,20 +192,23 @@ fn result(message: &Value, shown: &Value, is_error: bool) -> Value {
     json!({"jsonrpc": "2.0", "id": message["id"], "result": result})
 }
 
+fn append(answer: &mut Value, pointer: &str, words: &str) {
+    if let Some(Value::String(text)) = answer.pointer_mut(pointer) {
+        text.push_str(words);
+    }
+}
+
 fn describe_saved_keys(answer: &mut Value) {
     // An error has no tools.
     let Some(tools) = answer.pointer_mut("/result/tools").and_then(Value::as_array_mut) else { return };
     for tool in tools.iter_mut() {
-        if let Some(key) = tool.pointer_mut("/inputSchema/properties/edit_key/description") {
-            *key = json!(
-                "The page's edit key. Leave it out if list_pages shows the page: its key is saved on this machine."
-            );
-        }
         for schema in ["/inputSchema/required", "/outputSchema/required"] {
             if let Some(required) = tool.pointer_mut(schema).and_then(Value::as_array_mut) {
                 required.retain(|name| name != "edit_key");
             }
         }
+        append(tool, "/description", KEYS_ARE_SAVED);
+        append(tool, "/inputSchema/properties/edit_key/description", KEYS_ARE_SAVED);
     }
     tools.push(json!({
         "name": LIST_PAGES,
@@ -248,14 +227,14 @@ fn failure(id: &Value, code: i32, message: &str) -> Value {
 mod tests {
     use std::time::Duration;
 
-    use super::super::api::tests::{ENDLESS, hostile_server};
     use super::*;
+    use crate::tests::{ENDLESS, agent, hostile_server};
 
     /// The answer of a bridge to a request with `method`, if its server answers with `body`.
     fn answer_to(method: &str, body: &'static [u8], is_endless: bool) -> Value {
         let home = tempfile::tempdir().unwrap();
         let mut bridge = Bridge {
-            api: Api::new(Duration::ZERO),
+            api: Api { agent: &agent(), wait: Duration::ZERO },
             server: hostile_server(ENDLESS, body, is_endless),
             keys: KeyFile::in_directory(home.path().to_owned()),
             agreed: None,

@@ -8,14 +8,14 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use directories::ProjectDirs;
 
-use super::key_file::KeyFile;
-use super::{ClientError, Result};
+use crate::key_file::KeyFile;
+use crate::{ClientError, Result};
 use handbill_pages::values::origin::{Origin, OriginError};
 
 const DEFAULT_SERVER: &str = "127.0.0.1:8080";
 
 /// Means standard input.
-pub(super) const STANDARD: &str = "-";
+pub(crate) const STANDARD: &str = "-";
 
 /// In the order of a page's life.
 #[derive(Subcommand)]
@@ -45,14 +45,14 @@ pub struct ConnectionArgs {
     server: Option<Origin>,
     /// Wait up to this long at the server's limits, e.g. 1h
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration)]
-    pub(super) wait: Duration,
+    pub(crate) wait: Duration,
     /// Directory of the saved keys [default: handbill in your data directory]
     #[arg(long, env = "HANDBILL_KEYS_DIR", value_name = "DIRECTORY")]
     keys_dir: Option<PathBuf>,
 }
 
 impl ConnectionArgs {
-    pub(super) fn server(&self) -> Result<Origin> {
+    pub(crate) fn server(&self) -> Result<Origin> {
         if let Some(server) = &self.server {
             return Ok(server.clone());
         }
@@ -70,7 +70,7 @@ impl ConnectionArgs {
         })
     }
 
-    pub(super) fn keys(&self) -> Result<KeyFile> {
+    pub(crate) fn keys(&self) -> Result<KeyFile> {
         let by_default = || ProjectDirs::from("", "", "handbill").map(|dirs| dirs.data_dir().to_owned());
         self.keys_dir.clone().or_else(by_default).map(KeyFile::in_directory).ok_or_else(|| {
             ClientError::Failed("there is no home directory for the key file: set HANDBILL_KEYS_DIR".to_owned())
@@ -91,94 +91,94 @@ fn server(text: &str) -> Result<Origin, OriginError> {
 pub struct PublishArgs {
     /// Markdown files, a page each; - reads standard input
     #[arg(value_name = "FILE", default_value = STANDARD)]
-    pub(super) files: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
     /// Title of a single page [default: the first heading, else the file's name]
     #[arg(long)]
-    pub(super) title: Option<String>,
+    pub(crate) title: Option<String>,
     /// Publish the same file a second time
     #[arg(long)]
-    pub(super) again: bool,
+    pub(crate) again: bool,
     /// Open the page in your browser
     #[arg(long)]
-    pub(super) open: bool,
+    pub(crate) open: bool,
     /// Print a JSON object for each page
     #[arg(long)]
-    pub(super) json: bool,
+    pub(crate) json: bool,
     #[command(flatten)]
-    pub(super) connection: ConnectionArgs,
+    pub(crate) connection: ConnectionArgs,
 }
 
 #[derive(Args)]
 pub struct PageArgs {
     /// The page's address or slug, or the file it was published from
-    pub(super) page: String,
+    pub(crate) page: String,
     #[command(flatten)]
-    pub(super) connection: ConnectionArgs,
+    pub(crate) connection: ConnectionArgs,
 }
 
 #[derive(Args)]
 pub struct ListArgs {
     /// Print a JSON object for each page
     #[arg(long)]
-    pub(super) json: bool,
+    pub(crate) json: bool,
     #[command(flatten)]
-    pub(super) connection: ConnectionArgs,
+    pub(crate) connection: ConnectionArgs,
 }
 
 #[derive(Args)]
 pub struct UpdateArgs {
     /// Replace the text even if the page was changed elsewhere
     #[arg(long)]
-    pub(super) force: bool,
+    pub(crate) force: bool,
     /// New title; an empty one removes it
     #[arg(long)]
-    pub(super) title: Option<String>,
+    pub(crate) title: Option<String>,
     #[command(flatten)]
-    pub(super) target: PageArgs,
+    pub(crate) target: PageArgs,
     /// Markdown file; - reads standard input [default: the file that was published]
-    pub(super) file: Option<PathBuf>,
+    pub(crate) file: Option<PathBuf>,
 }
 
 #[derive(Args)]
 pub struct GetArgs {
     /// Print the page as the API's JSON
     #[arg(long, conflicts_with = "html")]
-    pub(super) json: bool,
+    pub(crate) json: bool,
     /// Print only the HTML of the page's text
     #[arg(long)]
-    pub(super) html: bool,
+    pub(crate) html: bool,
     #[command(flatten)]
-    pub(super) target: PageArgs,
+    pub(crate) target: PageArgs,
 }
 
 #[derive(Args)]
 pub struct DeleteArgs {
     /// Delete without asking
     #[arg(long)]
-    pub(super) yes: bool,
+    pub(crate) yes: bool,
     /// The pages' addresses or slugs, or the files they were published from
     #[arg(required = true, value_name = "PAGE")]
-    pub(super) pages: Vec<String>,
+    pub(crate) pages: Vec<String>,
     #[command(flatten)]
-    pub(super) connection: ConnectionArgs,
+    pub(crate) connection: ConnectionArgs,
 }
 
 #[derive(Args)]
 pub struct KeyArgs {
     /// The page's address or slug, or the file it was published from
     #[arg(required_unless_present = "import")]
-    pub(super) page: Option<String>,
+    pub(crate) page: Option<String>,
     /// Save keys from a key file, edit links, or addresses each followed by a key
     #[arg(long, value_name = "FILE", conflicts_with_all = ["page", "forget"])]
-    pub(super) import: Option<PathBuf>,
+    pub(crate) import: Option<PathBuf>,
     /// Print the secret edit link, which opens the page in any browser
     #[arg(long, conflicts_with_all = ["import", "forget"])]
-    pub(super) link: bool,
+    pub(crate) link: bool,
     /// Remove the key from this machine; the page stays
     #[arg(long)]
-    pub(super) forget: bool,
+    pub(crate) forget: bool,
     #[command(flatten)]
-    pub(super) connection: ConnectionArgs,
+    pub(crate) connection: ConnectionArgs,
 }
 
 #[cfg(test)]
