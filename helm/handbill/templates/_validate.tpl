@@ -34,14 +34,17 @@
 {{- if index . 0 }}{{ $faults = append $faults (index . 1) }}{{ end -}}
 {{- end -}}
 {{- /* Pages do not move by themselves, whichever value names their store. A tool that only renders the chart finds nothing here. */ -}}
+{{- $new := $sqlite | ternary (print "claim " $claim) "keyspace handbill" -}}
+{{- range include "handbill.env" (list . "handbill.serverEnv") | fromYamlArray }}{{ if eq .name "HANDBILL_SCYLLA_KEYSPACE" }}{{ $new = print "keyspace " .value }}{{ end }}{{ end -}}
 {{- range $kind := list "Deployment" "StatefulSet" -}}
 {{- range (lookup "apps/v1" $kind $.Release.Namespace "").items -}}
 {{- $labels := .metadata.labels | default dict -}}
-{{- $old := "" }}{{ range dig "spec" "template" "spec" "volumes" list . }}{{ if eq .name "data" }}{{ $old = dig "persistentVolumeClaim" "claimName" "" . }}{{ end }}{{ end -}}
+{{- $pod := dig "spec" "template" "spec" dict . }}{{ $old := eq $kind "Deployment" | ternary "keyspace handbill" "" -}}
+{{- range $pod.volumes }}{{ if eq .name "data" }}{{ $old = dig "persistentVolumeClaim" "claimName" "" . | print "claim " }}{{ end }}{{ end -}}
+{{- range $pod.containers }}{{ range .env }}{{ if eq .name "HANDBILL_SCYLLA_KEYSPACE" }}{{ $old = print "keyspace " .value }}{{ end }}{{ end }}{{ end -}}
 {{- $is := list (get $labels "app.kubernetes.io/instance") (get $labels "app.kubernetes.io/component") (regexReplaceAll "-[0-9].*" (get $labels "helm.sh/chart") "") -}}
-{{- if and (eq (toJson $is) (toJson (list $.Release.Name "server" $.Chart.Name))) (ternary (ne $old $claim) (ne $kind "Deployment") $sqlite) -}}
-{{- $new := ternary (printf "claim %s" $claim) "store=scylla" $sqlite -}}
-{{- $faults = append $faults (printf "the pages of this release are with the %s %s (%s), and these values would start an empty store (%s): did you forget -f values.yaml? To start there on purpose, move the pages and delete the old workload first (docs/kubernetes.md)" $kind .metadata.name ($old | default "store=scylla") $new) -}}
+{{- if and (eq (toJson $is) (toJson (list $.Release.Name "server" $.Chart.Name))) (ne $old $new) -}}
+{{- $faults = append $faults (printf "the pages of this release are with the %s %s (%s), and these values would start an empty store (%s): did you forget -f values.yaml? To start there on purpose, move the pages and delete the old workload first (docs/kubernetes.md)" $kind .metadata.name $old $new) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
