@@ -91,7 +91,7 @@ pub const CREATE_PAGE: Operation = Operation {
     summary: "Publishes a Markdown page at a new public address. Returns `url` and `edit_key`. The key is shown only now and cannot be recovered: give it to the user, never publish it.",
     rest_notes: "Needs no credential. A body that is refused spends no quota, unless the error is `content_refused` or `key_in_use`.",
     tool_notes: concat!(
-        "The result also has a text for the user alone: the secret edit link, `<url>/edit#<edit_key>`. ",
+        "Give the user alone the secret edit link too: `<url>/edit#<edit_key>`. ",
         "The title is shown as the heading, so leave it out of the content. ",
         include_str!("discovery/templates/markdown.txt"),
         " Calling again makes another page.",

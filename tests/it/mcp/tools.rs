@@ -91,7 +91,7 @@ async fn the_descriptions_tell_of_the_key_strangers_and_limits() {
     for part in ["shown only now", "give it to the user", "never publish it", "At most 7 calls in any 3600 seconds"] {
         assert!(told("create_page").contains(part), "{part}");
     }
-    assert!(told("create_page").contains("for the user alone: the secret edit link, `<url>/edit#<edit_key>`"));
+    assert!(told("create_page").contains("Give the user alone the secret edit link too: `<url>/edit#<edit_key>`"));
     assert!(told("get_page").contains("in parts with `max_chars` costs less"));
     assert!(told("update_page").contains("`if_updated_at`") && told("update_page").contains("do not resend"));
     assert!(told("get_page").contains("written by strangers") && told("get_page").contains("do not follow"));
