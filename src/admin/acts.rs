@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::api::{AdminApi, Refusal, failure, operator, parse};
 use handbill_pages::service::ActOutcome;
-use handbill_pages::values::head::UnknownMembers;
+use handbill_pages::values::details::UnknownMembers;
 use handbill_pages::values::record::Record;
 use handbill_pages::values::slug::{SUFFIX_ALPHABET, SUFFIX_CHARS, Slug};
 use handbill_pages::values::takedown::{Takedown, TakedownReason};

@@ -71,9 +71,10 @@ pub(super) async fn replay(importer: &Importer, journal: &JournalFile, mut outlo
 async fn repeat(importer: &Importer, act: Act) -> Result<(), ServiceError> {
     loop {
         let found = importer.store.lookup(&act.slug).await?;
-        let Some(record) = found.after(&act) else { return Ok(()) };
+        let expected = Expected::found(found.head().as_ref());
+        let Some(record) = act.after(found) else { return Ok(()) };
         // Otherwise another request changed it since.
-        if importer.put(Expected::found(found.head().as_ref()), record).await? {
+        if importer.put(expected, record).await? {
             return Ok(());
         }
     }

@@ -120,26 +120,24 @@ async fn of_keyspace(session: &Session, kind: Kind, keyspace: &str) -> Result<Ve
     let table = format!(
         "SELECT gc_grace_seconds FROM system_schema.tables WHERE keyspace_name = '{keyspace}' AND table_name = 'pages'"
     );
-    for (grace,) in select::<(Option<i32>,)>(session, table.into(), ()).await? {
+    for (grace,) in select::<(Option<i32>,)>(session, table, ()).await? {
         found.extend(of_grace(keyspace, grace.unwrap_or_default()));
     }
-    let replication = format!("SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = '{keyspace}'");
+    let replication = replication(session, keyspace).await?.unwrap_or_default();
     let state = session.get_cluster_state();
-    for (replication,) in select::<(BTreeMap<String, String>,)>(session, replication.into(), ()).await? {
-        for (place, copies) in replication.iter().filter(|(name, _)| *name != "class") {
-            let nodes = state.get_nodes_info().iter().filter(|node| node.datacenter.as_ref() == Some(place));
-            let racks: BTreeSet<_> = nodes.filter_map(|node| node.rack.as_deref()).collect();
-            found.extend(of_copies(keyspace, place, copies, racks.len()));
-        }
+    for (place, copies) in replication.iter().filter(|(name, _)| *name != "class") {
+        let nodes = state.get_nodes_info().iter().filter(|node| node.datacenter.as_ref() == Some(place));
+        let racks: BTreeSet<_> = nodes.filter_map(|node| node.rack.as_deref()).collect();
+        found.extend(of_copies(keyspace, place, copies, racks.len()));
     }
     if kind == Kind::Scylla {
-        let version = Statement::new("SELECT version FROM system.versions WHERE key = 'local'");
+        let version = "SELECT version FROM system.versions WHERE key = 'local'";
         let version = select::<(Option<String>,)>(session, version, ()).await?;
         let version = version.into_iter().find_map(|(version,)| version).unwrap_or_default();
         let tablets =
             format!("SELECT initial_tablets FROM system_schema.scylla_keyspaces WHERE keyspace_name = '{keyspace}'");
         // Versions that cannot have tablets lack the column.
-        let tablets = select::<(Option<i32>,)>(session, tablets.into(), ()).await.unwrap_or_default();
+        let tablets = select::<(Option<i32>,)>(session, tablets, ()).await.unwrap_or_default();
         found.extend(of_tablets(&version, tablets.iter().any(|(tablets,)| tablets.is_some())));
     }
     Ok(found)
@@ -185,23 +183,22 @@ pub(super) async fn check_read_repair(session: &Session, keyspace: &str) -> Resu
     let cql = format!(
         "SELECT read_repair FROM system_schema.tables WHERE keyspace_name = '{keyspace}' AND table_name = 'pages'"
     );
-    let rows = select::<(Option<String>,)>(session, cql.into(), ()).await?;
+    let rows = select::<(Option<String>,)>(session, cql, ()).await?;
     let is_off = rows.iter().any(|(repair,)| repair.as_deref().is_some_and(|repair| repair != "BLOCKING"));
     Ok(if is_off { Err(SettingsError::ReadRepair { keyspace: keyspace.to_owned() }) } else { Ok(()) })
 }
 
+/// Of `keyspace`; `None` if there is no such keyspace.
+async fn replication(session: &Session, keyspace: &str) -> Result<Option<BTreeMap<String, String>>, Cause> {
+    let cql = format!("SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = '{keyspace}'");
+    Ok(select::<(_,)>(session, cql, ()).await?.into_iter().next().map(|(replication,)| replication))
+}
+
 /// The datacentres that have copies of `keyspace`; `None` if there is no such keyspace.
 pub(super) async fn datacenters(session: &Session, keyspace: &str) -> Result<Option<BTreeSet<String>>, Cause> {
-    let cql = format!("SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = '{keyspace}'");
-    let mut statement = Statement::new(cql);
-    statement.set_consistency(Consistency::One);
-    let rows = select::<(BTreeMap<String, String>,)>(session, statement, ()).await?;
-    Ok(rows.into_iter().next().map(|(replication,)| {
-        named(replication).unwrap_or_else(|| {
-            let state = session.get_cluster_state();
-            state.get_nodes_info().iter().filter_map(|node| node.datacenter.clone()).collect()
-        })
-    }))
+    let state = session.get_cluster_state();
+    let all = || state.get_nodes_info().iter().filter_map(|node| node.datacenter.clone()).collect();
+    Ok(replication(session, keyspace).await?.map(|replication| named(replication).unwrap_or_else(all)))
 }
 
 /// The datacentres that a replication names; `None` if it names none.

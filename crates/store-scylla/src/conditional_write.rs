@@ -24,7 +24,6 @@ use scylla::routing::Shard;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::value::{CqlValue, Row};
-use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::session::Limits;
@@ -51,49 +50,36 @@ pub(super) struct Conditional<'a, V> {
 
 pub(super) const NO_ROW: i64 = 0;
 
-#[derive(Debug, PartialEq, Eq)]
-enum Answer {
-    Applied,
-    Refused(Seen),
-}
-
-#[derive(Debug, Default, PartialEq, Eq)]
+/// What a refusal shows of the row.
+#[derive(Debug, Default)]
 struct Seen {
     revision: i64,
     ids: WriteIds,
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+/// What is known of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
     Done,
+    /// No replica has seen the write, and none will.
     NotDone,
+    /// The write may be done already, later or never.
     Unknown,
 }
 
 impl Seen {
-    fn verdict(&self, id: &WriteId, expected: i64, is_first: bool) -> Verdict {
+    fn outcome(&self, id: &WriteId, expected: i64, is_first: bool) -> Outcome {
         if self.ids.has(id) {
-            Verdict::Done
+            Outcome::Done
         } else if is_first || expected == NO_ROW || self.revision.saturating_sub(expected) <= i64::from(KEPT_IDS) {
-            Verdict::NotDone
+            Outcome::NotDone
         } else {
-            Verdict::Unknown
+            Outcome::Unknown
         }
     }
 }
 
-#[derive(Debug, Error)]
-#[error("the database did not answer in time")]
-pub(super) struct NoAnswerError;
-
-/// Too many later writes: the row no longer shows whether this one was done.
-#[derive(Debug, Error)]
-#[error("too many other writes followed this one to know whether it was done")]
-struct OverwrittenError;
-
-#[derive(Debug, Error)]
-#[error("the answer has no column [applied] of type boolean")]
-struct MissingAppliedError;
+pub(super) const NO_ANSWER: &str = "the database did not answer in time";
 
 /// Sends `write` until its outcome is certain. `Ok(false)` means that the condition does not hold.
 pub(super) async fn run<V: SerializeRow>(
@@ -111,7 +97,7 @@ pub(super) async fn run<V: SerializeRow>(
         if left < SHORTEST_ATTEMPT {
             return Err(match unknown {
                 Some(cause) => StoreError::OutcomeUnknown(cause),
-                None => StoreError::Unavailable(NoAnswerError.into()),
+                None => StoreError::Unavailable(NO_ANSWER.into()),
             });
         }
         let statement = unknown.as_ref().map(|_| elsewhere(session, write.statement));
@@ -119,22 +105,25 @@ pub(super) async fn run<V: SerializeRow>(
         let attempt = Box::pin(session.execute_unpaged(statement, &write.values));
         let (outcome, cause): (_, Cause) = match timeout(limits.attempt.min(left), attempt).await {
             Ok(Ok(answer)) => match read(answer) {
-                Ok(Answer::Applied) => return Ok(true),
-                Ok(Answer::Refused(seen)) => match seen.verdict(&write.id, write.expected, unknown.is_none()) {
-                    Verdict::Done => return Ok(true),
-                    Verdict::NotDone => return Ok(false),
-                    Verdict::Unknown => return Err(StoreError::OutcomeUnknown(OverwrittenError.into())),
+                Ok(None) => return Ok(true),
+                Ok(Some(seen)) => match seen.outcome(&write.id, write.expected, unknown.is_none()) {
+                    Outcome::Done => return Ok(true),
+                    Outcome::NotDone => return Ok(false),
+                    Outcome::Unknown => {
+                        let cause = "too many other writes followed this one to know whether it was done";
+                        return Err(StoreError::OutcomeUnknown(cause.into()));
+                    }
                 },
                 Err(cause) => (Outcome::Unknown, cause),
             },
             Ok(Err(error)) => (of_failed_write(&error), error.into()),
-            Err(_) => (Outcome::Unknown, NoAnswerError.into()),
+            Err(_) => (Outcome::Unknown, NO_ANSWER.into()),
         };
         tracing::debug!(error = %cause, ?outcome, "a write failed");
         match (outcome, &unknown) {
             (Outcome::NotDone, None) if not_done == REPEATS_IF_NOT_DONE => return Err(StoreError::Unavailable(cause)),
             (Outcome::NotDone, None) => not_done += 1,
-            (Outcome::Unknown, None) => unknown = Some(cause),
+            (_, None) => unknown = Some(cause),
             (_, Some(_)) => {}
         }
         let mut rng = random;
@@ -152,7 +141,7 @@ fn elsewhere(session: &Session, statement: &PreparedStatement) -> PreparedStatem
     statement
 }
 
-/// The nodes of another policy, but for its first choice.
+/// The nodes of another policy, its first choice last.
 #[derive(Debug)]
 struct Elsewhere(Arc<dyn LoadBalancingPolicy>);
 
@@ -162,11 +151,10 @@ impl LoadBalancingPolicy for Elsewhere {
     }
 
     fn fallback<'a>(&'a self, request: &'a RoutingInfo, cluster: &'a ClusterState) -> FallbackPlan<'a> {
-        let mut nodes = self.0.fallback(request, cluster).peekable();
+        let mut nodes = self.0.fallback(request, cluster);
         let first = nodes.next();
         // The only node is better than none.
-        let only = first.filter(|_| nodes.peek().is_none());
-        Box::new(only.into_iter().chain(nodes))
+        Box::new(nodes.chain(first))
     }
 
     fn name(&self) -> String {
@@ -174,83 +162,65 @@ impl LoadBalancingPolicy for Elsewhere {
     }
 }
 
-/// Reads the columns by name: Cassandra returns `[applied]` alone for an applied write, ScyllaDB always the condition's columns too.
-fn read(answer: QueryResult) -> Result<Answer, Cause> {
+/// What a refusal shows; `None` if the write was applied. Reads the columns by name: Cassandra returns `[applied]` alone for an applied
+/// write, ScyllaDB always the condition's columns too.
+fn read(answer: QueryResult) -> Result<Option<Seen>, Cause> {
     let rows = answer.into_rows_result()?;
     let row: Row = rows.first_row()?;
     let specs = rows.column_specs();
     let column = |name| specs.get_by_name(name).and_then(|(index, _)| row.columns.get(index)?.as_ref());
-    if column("[applied]").and_then(CqlValue::as_boolean).ok_or(MissingAppliedError)? {
-        return Ok(Answer::Applied);
+    let is_applied = column("[applied]").and_then(CqlValue::as_boolean);
+    if is_applied.ok_or("the answer has no column [applied] of type boolean")? {
+        return Ok(None);
     }
-    Ok(Answer::Refused(Seen {
+    let ids = column("write_ids").and_then(CqlValue::as_blob);
+    Ok(Some(Seen {
         revision: column("revision").and_then(CqlValue::as_bigint).unwrap_or(NO_ROW),
-        ids: column("write_ids")
-            .and_then(CqlValue::as_blob)
-            .map_or_else(WriteIds::default, |ids| WriteIds::of_bytes(ids)),
+        ids: ids.map_or_else(WriteIds::default, |ids| WriteIds::of_bytes(ids)),
     }))
 }
 
-/// The outcome of one failed attempt. No error of the driver means that the write was done. After an unknown attempt the
-/// whole write is unknown, whatever its repeats return.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    /// No replica has seen the write, and none will.
-    NotDone,
-    /// The write may be done already, later or never.
-    Unknown,
-}
-
-/// The outcome that each error of the driver means. Errors that are not listed are unknown, which costs at worst a read.
+/// The outcome that each error of the driver means. None means that the write was done, and errors that are not listed are unknown,
+/// which costs at worst a read. After an unknown attempt the whole write is unknown, whatever its repeats return.
 #[expect(clippy::match_same_arms, reason = "each row of the table has its own reason")]
 fn of_failed_write(error: &ExecutionError) -> Outcome {
-    match error {
+    use {DbError as Db, ExecutionError as Execution, RequestAttemptError as Attempt};
+    let attempt = match error {
         // Refused before anything was sent.
-        ExecutionError::BadQuery(_) | ExecutionError::PrepareError(_) => Outcome::NotDone,
+        Execution::BadQuery(_) | Execution::PrepareError(_) => return Outcome::NotDone,
         // No node was reached. A failed attempt would return another error.
-        ExecutionError::EmptyPlan | ExecutionError::ConnectionPoolError(_) => Outcome::NotDone,
-        ExecutionError::LastAttemptError(error) => of_failed_attempt(error),
+        Execution::EmptyPlan | Execution::ConnectionPoolError(_) => return Outcome::NotDone,
+        Execution::LastAttemptError(error) => error,
         // Also the driver's `RequestTimeout`: a node may still work on the request.
-        _ => Outcome::Unknown,
-    }
-}
-
-fn of_failed_attempt(error: &RequestAttemptError) -> Outcome {
-    match error {
+        _ => return Outcome::Unknown,
+    };
+    match attempt {
         // Never written to the connection.
-        RequestAttemptError::SerializationError(_)
-        | RequestAttemptError::CqlRequestSerialization(_)
-        | RequestAttemptError::UnableToAllocStreamId => Outcome::NotDone,
-        // The node did not know the statement, and preparing it again failed.
-        RequestAttemptError::RepreparedIdChanged { .. } | RequestAttemptError::RepreparedIdMissingInBatch => {
+        Attempt::SerializationError(_) | Attempt::CqlRequestSerialization(_) | Attempt::UnableToAllocStreamId => {
             Outcome::NotDone
         }
-        RequestAttemptError::DbError(error, _) => of_refusal(error),
-        // Also a broken connection and an unreadable answer.
-        _ => Outcome::Unknown,
-    }
-}
-
-#[expect(clippy::match_same_arms, reason = "each row of the table has its own reason")]
-fn of_refusal(error: &DbError) -> Outcome {
-    match error {
+        // The node did not know the statement, and preparing it again failed.
+        Attempt::RepreparedIdChanged { .. } | Attempt::RepreparedIdMissingInBatch => Outcome::NotDone,
         // The node checked the request and did not start it.
-        DbError::SyntaxError
-        | DbError::Invalid
-        | DbError::AlreadyExists { .. }
-        | DbError::AuthenticationError
-        | DbError::Unauthorized
-        | DbError::ConfigError
-        | DbError::ProtocolError
-        | DbError::IsBootstrapping
-        | DbError::Unprepared { .. } => Outcome::NotDone,
+        Attempt::DbError(
+            Db::SyntaxError
+            | Db::Invalid
+            | Db::AlreadyExists { .. }
+            | Db::AuthenticationError
+            | Db::Unauthorized
+            | Db::ConfigError
+            | Db::ProtocolError
+            | Db::IsBootstrapping
+            | Db::Unprepared { .. },
+            _,
+        ) => Outcome::NotDone,
         // Too few replicas to start Paxos. At other consistencies, ScyllaDB also returns this after the decision.
-        DbError::Unavailable { consistency, .. } if consistency.is_serial() => Outcome::NotDone,
+        Attempt::DbError(Db::Unavailable { consistency, .. }, _) if consistency.is_serial() => Outcome::NotDone,
         // ScyllaDB promises that such a write is on no replica.
-        DbError::RateLimitReached { rejected_by_coordinator: true, .. } => Outcome::NotDone,
-        // WriteTimeout, WriteFailure, ReadTimeout and ReadFailure (a round reads too), Unavailable at another
-        // consistency, Overloaded and ServerError (both can follow the decision), 0x1700 "CAS write unknown" (the
-        // driver's `Other`), and later errors.
+        Attempt::DbError(Db::RateLimitReached { rejected_by_coordinator: true, .. }, _) => Outcome::NotDone,
+        // WriteTimeout, WriteFailure, ReadTimeout and ReadFailure (a round reads too), Unavailable at another consistency, Overloaded and
+        // ServerError (both can follow the decision), 0x1700 "CAS write unknown" (the driver's `Other`), later errors, a broken
+        // connection, and an unreadable answer.
         _ => Outcome::Unknown,
     }
 }
@@ -303,7 +273,7 @@ mod tests {
     use scylla::errors::{BadQuery, BrokenConnectionErrorKind, ConnectionPoolError, OperationType, WriteType};
     use scylla::statement::Consistency;
 
-    use super::Outcome::{NotDone, Unknown};
+    use super::Outcome::{Done, NotDone, Unknown};
     use super::*;
 
     #[test]
@@ -314,14 +284,14 @@ mod tests {
             Seen { revision, ids: others.with(if last_is_mine { mine } else { [9; 16] }) }
         };
         for is_first in [true, false] {
-            assert_eq!(seen(4, true).verdict(&mine, 3, is_first), Verdict::Done);
-            assert_eq!(seen(4, false).verdict(&mine, 3, is_first), Verdict::NotDone);
-            assert_eq!(seen(11, false).verdict(&mine, 3, is_first), Verdict::NotDone, "eight writes, all named");
+            assert_eq!(seen(4, true).outcome(&mine, 3, is_first), Done);
+            assert_eq!(seen(4, false).outcome(&mine, 3, is_first), NotDone);
+            assert_eq!(seen(11, false).outcome(&mine, 3, is_first), NotDone, "eight writes, all named");
         }
-        assert_eq!(seen(12, false).verdict(&mine, 3, true), Verdict::NotDone, "nothing was sent before");
-        assert_eq!(seen(12, false).verdict(&mine, 3, false), Verdict::Unknown, "the ninth may be mine");
-        assert_eq!(seen(12, false).verdict(&mine, NO_ROW, false), Verdict::NotDone, "the first was not mine");
-        assert_eq!(Seen::default().verdict(&mine, 3, false), Verdict::NotDone, "there is no row");
+        assert_eq!(seen(12, false).outcome(&mine, 3, true), NotDone, "nothing was sent before");
+        assert_eq!(seen(12, false).outcome(&mine, 3, false), Unknown, "the ninth may be mine");
+        assert_eq!(seen(12, false).outcome(&mine, NO_ROW, false), NotDone, "the first was not mine");
+        assert_eq!(Seen::default().outcome(&mine, 3, false), NotDone, "there is no row");
     }
 
     fn refused(error: DbError) -> ExecutionError {

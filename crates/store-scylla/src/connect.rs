@@ -1,6 +1,6 @@
 //! Connects to the cluster: tries until it answers with a current schema.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use handbill_pages::ports::clock::SystemClock;
 use handbill_pages::ports::page_store::Cause;
@@ -26,14 +26,8 @@ pub enum ConnectError {
     SchemaTooNew,
     #[error(transparent)]
     Schema(SchemaError),
-}
-
-#[derive(Debug, Error)]
-pub enum ReachError {
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    #[error("the cluster was not reached within --schema-wait: {0}")]
-    OutOfReach(String),
+    #[error("the cluster was not reached within --schema-wait")]
+    OutOfReach,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,11 +112,7 @@ impl ScyllaStore {
         // A session that began before the keyspace must learn it, to ask the right nodes.
         let metadata = session.refresh_metadata().await;
         metadata.map_err(|error| Obstacle::from(Cause::from(error)))?;
-        let setting = async |name| {
-            let cql = format!("SELECT value FROM {keyspace}.settings WHERE name = '{name}'");
-            let rows = schema::select::<(Option<String>,)>(session, cql.into(), ()).await?;
-            Ok::<_, Cause>(rows.into_iter().find_map(|(value,)| value))
-        };
+        let setting = async |name| schema::setting(session, keyspace, name).await;
         // `migrate` writes the secret last.
         let (Some(consistency), Some(_), Some(recorded)) =
             (setting(CONSISTENCY).await?, setting(SECRET).await?, setting(DATACENTER).await?)
@@ -136,20 +126,11 @@ impl ScyllaStore {
         prepared.map_err(|error| Obstacle::from(Cause::from(error)))
     }
 
-    pub async fn reach(settings: &ScyllaSettings) -> Result<Self, ReachError> {
+    /// For a command, which waits up to `--schema-wait` for the cluster too.
+    pub async fn reach(settings: &ScyllaSettings) -> Result<Self, ConnectError> {
         let store = Self::new(Limits::OF_COMMANDS, Random::System, Arc::new(SystemClock::new()));
-        let waiting = Mutex::new("it did not answer".to_owned());
-        let report = |progress: &Progress| {
-            if let Progress::OutOfReach(reason) = progress {
-                reason.clone_into(&mut waiting.lock().unwrap_or_else(PoisonError::into_inner));
-            }
-        };
-        match timeout(settings.schema_wait, store.connect(settings, report)).await {
-            Ok(reached) => reached?,
-            Err(_) => {
-                return Err(ReachError::OutOfReach(waiting.into_inner().unwrap_or_else(PoisonError::into_inner)));
-            }
-        }
-        Ok(store)
+        let report = |progress: &Progress| tracing::info!(?progress, "connecting with the database");
+        let connecting = timeout(settings.schema_wait, store.connect(settings, report)).await;
+        connecting.unwrap_or(Err(ConnectError::OutOfReach)).map(|()| store)
     }
 }

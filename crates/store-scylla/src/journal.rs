@@ -14,22 +14,18 @@ use futures_util::{StreamExt, TryStreamExt};
 use handbill_pages::ports::operated_store::{Journal, OperatedStore};
 use handbill_pages::ports::page_store::{Cause, StoreError};
 use handbill_pages::values::hex;
-use handbill_pages::values::journal::{Kind, Line};
+use handbill_pages::values::journal::Line;
 use handbill_pages::values::record::Record;
 use handbill_pages::values::slug::Slug;
 use handbill_pages::values::timestamp::UnixMillis;
 use scylla::DeserializeRow;
-use scylla::client::session::Session;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::value::{CqlDate, CqlTimestamp};
-use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::conditional_write::WriteId;
-use super::row::{Statements, WholeRow};
 use super::store::{Connected, ScyllaStore};
 
 /// Partitions of one day.
@@ -69,142 +65,90 @@ struct JournalRow {
 
 impl JournalEntry {
     pub(super) fn of(next: &Record, was_hidden: bool, id: WriteId, now: UnixMillis) -> Option<Self> {
-        let line = next.journal_line(was_hidden)?;
+        let line = Line::of(next, was_hidden)?;
         let (slug, at) = (next.slug(), next.changed_at());
         let key = (day(now), shard(slug), CqlTimestamp(at.get()), slug.to_string(), id.to_vec());
         Some(Self { key, line })
     }
 }
 
-impl ScyllaStore {
+impl Connected {
     pub(super) async fn write_journal(&self, entry: &JournalEntry) -> Result<(), StoreError> {
-        let JournalEntry { key: (day, shard, at, slug, id), line: Line { kind, version, reason, by, .. }, .. } = entry;
+        let JournalEntry { key: (day, shard, at, slug, id), line: Line { kind, version, reason, by, .. } } = entry;
+        let kind: &str = kind.into();
         let reason = reason.map_or("", |reason| reason.code());
         let by = by.as_deref().unwrap_or_default();
-        let values = (day, shard, at, slug, id, kind.name(), version.cast_signed(), reason, by);
-        self.execute(&self.connected()?.statements.write_journal, values).await
-    }
-}
-
-/// The line of an act that is not done yet. Dropped before [`leave_open`](Self::leave_open), it is taken back by a task of
-/// its own, since its caller may be gone.
-pub(super) struct OpenLine {
-    settling: Settling,
-    is_taken_back: bool,
-}
-
-#[derive(Clone)]
-struct Settling {
-    session: Arc<Session>,
-    statement: PreparedStatement,
-    entry: Arc<JournalEntry>,
-}
-
-impl OpenLine {
-    pub(super) fn new(session: &Arc<Session>, statements: &Statements, entry: JournalEntry) -> Self {
-        let statement = statements.settle_journal.clone();
-        let settling = Settling { session: Arc::clone(session), statement, entry: Arc::new(entry) };
-        Self { settling, is_taken_back: true }
+        let values = (day, shard, at, slug, id, kind, version.cast_signed(), reason, by);
+        self.execute(&self.statements.write_journal, values).await
     }
 
-    pub(super) fn entry(&self) -> &JournalEntry {
-        &self.settling.entry
-    }
-
-    /// The act begins, so whoever drops the line does not know whether it was done.
-    pub(super) fn leave_open(&mut self) {
-        self.is_taken_back = false;
-    }
-
-    /// Goes on without its caller.
-    pub(super) fn settle(self, is_done: bool) -> JoinHandle<()> {
-        tokio::spawn(self.settling.clone().settle(is_done))
-    }
-}
-
-impl Drop for OpenLine {
-    fn drop(&mut self) {
-        if self.is_taken_back
-            && let Ok(runtime) = Handle::try_current()
-        {
-            runtime.spawn(self.settling.clone().settle(false));
-        }
-    }
-}
-
-impl Settling {
     /// A line that stays open costs each export a look at its page.
-    async fn settle(self, is_done: bool) {
-        let (day, shard, at, slug, id) = &self.entry.key;
+    pub(super) async fn settle(&self, entry: &JournalEntry, is_done: bool) {
+        let (day, shard, at, slug, id) = &entry.key;
         for _ in 0..SETTLING_ATTEMPTS {
-            let values = (is_done, day, shard, at, slug, id);
-            match Box::pin(self.session.execute_unpaged(&self.statement, values)).await {
-                Ok(_) => return,
+            match self.execute(&self.statements.settle_journal, (is_done, day, shard, at, slug, id)).await {
+                Ok(()) => return,
                 Err(error) => tracing::debug!(slug, %error, is_done, "a line of the journal is not settled yet"),
             }
             sleep(SETTLE_AGAIN).await;
         }
+    }
+
+    async fn rows(
+        &self,
+        statement: &PreparedStatement,
+        values: impl SerializeRow,
+    ) -> Result<BoxStream<'static, Result<JournalRow, StoreError>>, StoreError> {
+        let unavailable = |error: Cause| StoreError::Unavailable(error);
+        let rows = Box::pin(self.session.execute_iter(statement.clone(), values)).await;
+        let rows = rows.map_err(|error| unavailable(error.into()))?;
+        let rows = rows.rows_stream::<JournalRow>().map_err(|error| unavailable(error.into()))?;
+        Ok(rows.map_err(move |error| unavailable(error.into())).boxed())
+    }
+
+    /// Whether the act of an open line was done, by a read that completes interrupted writes first. A page that nobody can read may
+    /// have been deleted.
+    async fn was_done(&self, line: &Line) -> Result<bool, StoreError> {
+        let Some(slug) = Slug::parse(&line.slug).ok() else { return Ok(true) };
+        let head = match self.settled_row(&slug).await {
+            Ok(row) => row.map_or(Ok(None), |row| row.into_head().head(&slug)),
+            Err(StoreError::Unreadable(cause)) => Err(cause),
+            Err(error) => return Err(error),
+        };
+        Ok(head.map_or(true, |head| line.was_done(head.as_ref())))
     }
 }
 
 #[async_trait]
 impl OperatedStore for ScyllaStore {
     async fn journal(&self, since: Option<UnixMillis>) -> Result<Journal, StoreError> {
-        let Connected { session, statements } = self.connected()?;
+        let connected = self.connected()?;
         let now = self.clock.now();
         let rows = match since {
-            None => rows(session, &statements.read_journal, ()).await?.boxed(),
+            None => connected.rows(&connected.statements.read_journal, ()).await?,
             Some(since) => {
                 // The clock of another process may be a day ahead.
                 let days = day(since).0..=day(now).0 + 1;
                 let parts = days.flat_map(|day| (0..SHARDS).map(move |shard| (CqlDate(day), as_shard(shard))));
-                let (session, statement) = (Arc::clone(session), statements.read_journal_of.clone());
+                let reading = Arc::clone(connected);
                 let read = move |part: (CqlDate, i8)| {
-                    let (session, statement) = (Arc::clone(&session), statement.clone());
-                    async move { rows(&session, &statement, part).await }
+                    let connected = Arc::clone(&reading);
+                    async move { connected.rows(&connected.statements.read_journal_of, part).await }
                 };
                 stream::iter(parts).then(read).try_flatten().boxed()
             }
         };
-        let (session, statement) = (Arc::clone(session), statements.read_all_serially.clone());
+        let connected = Arc::clone(connected);
         let lines = rows.try_filter_map(move |row| {
-            let (session, statement) = (Arc::clone(&session), statement.clone());
+            let connected = Arc::clone(&connected);
             async move {
                 let is_old = row.at.0 < now.get() - IN_FLIGHT_MILLIS;
                 let is_open = row.is_done.is_none() && is_old;
                 let Some(line) = row.act() else { return Ok(None) };
-                Ok(if !is_open || is_done(&session, &statement, &line).await? { Some(line) } else { None })
+                Ok(if !is_open || connected.was_done(&line).await? { Some(line) } else { None })
             }
         });
         Ok(Journal::Lines(lines.boxed()))
-    }
-}
-
-async fn rows(
-    session: &Session,
-    statement: &PreparedStatement,
-    values: impl SerializeRow,
-) -> Result<BoxStream<'static, Result<JournalRow, StoreError>>, StoreError> {
-    let unavailable = |error: Cause| StoreError::Unavailable(error);
-    let rows = Box::pin(session.execute_iter(statement.clone(), values)).await;
-    let rows = rows.map_err(|error| unavailable(error.into()))?;
-    let rows = rows.rows_stream::<JournalRow>().map_err(|error| unavailable(error.into()))?;
-    Ok(rows.map_err(move |error| unavailable(error.into())).boxed())
-}
-
-/// Whether the act of an open line was done, by a read that completes interrupted writes first.
-async fn is_done(session: &Session, serially: &PreparedStatement, line: &Line) -> Result<bool, StoreError> {
-    let unavailable = |error: Cause| StoreError::Unavailable(error);
-    let answer = Box::pin(session.execute_unpaged(serially, (&line.slug,))).await;
-    let rows = answer.map_err(|error| unavailable(error.into()))?.into_rows_result();
-    let row: Result<Option<WholeRow>, Cause> =
-        rows.map_err(Cause::from).and_then(|rows| rows.maybe_first_row().map_err(Cause::from));
-    let head = |row: WholeRow| row.into_head().head(&Slug::parse(&line.slug).ok()?).ok();
-    match row.map(|row| row.map(head)) {
-        Ok(None) => Ok(line.was_done(None)),
-        Ok(Some(Some(found))) => Ok(line.was_done(found.as_ref())),
-        // Nobody can read this page, and the line may be right.
-        Ok(Some(None)) | Err(_) => Ok(true),
     }
 }
 
@@ -225,7 +169,7 @@ impl JournalRow {
     fn line(self) -> Option<Line> {
         let reason = self.reason.filter(|code| !code.is_empty());
         Some(Line {
-            kind: Kind::of_act(self.kind.as_deref()?)?,
+            kind: self.kind?.parse().ok()?,
             slug: self.slug,
             version: self.version?.cast_unsigned(),
             at: UnixMillis::new(self.at.0).to_string(),

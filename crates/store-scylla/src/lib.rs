@@ -39,7 +39,7 @@ mod settings;
 mod store;
 
 pub use checks::findings;
-pub use connect::{ConnectError, Progress, ReachError};
+pub use connect::{ConnectError, Progress};
 pub use migrate::{LockError, LockTimes, MigrateError, Report, migrate, migrate_with};
 pub use session::{Limits, builder};
 pub use settings::{ScyllaConsistency, ScyllaSettings, SettingsError};

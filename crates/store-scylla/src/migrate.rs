@@ -128,8 +128,8 @@ pub async fn migrate_with(
     let made_keyspace = entering.await.unwrap_or(Err(MigrateError::NoMajority))?;
     let work = async {
         // First: two processes with different consistencies must not both write.
-        make_setting(session, keyspace, CONSISTENCY, &settings.consistency.to_string()).await?;
-        checks::check_consistency(settings, &setting(session, keyspace, CONSISTENCY).await?)?;
+        let consistency = make_setting(session, keyspace, CONSISTENCY, &settings.consistency.to_string()).await?;
+        checks::check_consistency(settings, &consistency)?;
         record_datacenter(session, settings, datacenter).await?;
         let applied = apply(session, keyspace, migrations).await?;
         if settings.consistency == ScyllaConsistency::Global && !applied.is_empty() {
@@ -173,27 +173,19 @@ async fn record_datacenter(
 ) -> Result<(), MigrateError> {
     let keyspace = settings.keyspace.as_str();
     let here = datacenter.filter(|_| settings.consistency == ScyllaConsistency::Local).unwrap_or_default();
-    if setting(session, keyspace, DATACENTER).await?.is_empty() {
+    if schema::setting(session, keyspace, DATACENTER).await.map_err(SchemaError::Unreadable)?.is_none() {
         let found = checks::datacenters(session, keyspace).await.map_err(SchemaError::Unreadable)?;
         checks::check_copies(settings, datacenter, found.as_ref(), false)?;
-        make_setting(session, keyspace, DATACENTER, here).await?;
     }
-    let recorded = setting(session, keyspace, DATACENTER).await?;
+    let recorded = make_setting(session, keyspace, DATACENTER, here).await?;
     Ok(checks::check_datacenter(settings, datacenter, &recorded)?)
 }
 
-async fn make_setting(session: &Session, keyspace: &str, name: &str, value: &str) -> Result<(), MigrateError> {
+/// Writes a setting, unless it is there. Returns what is there then.
+async fn make_setting(session: &Session, keyspace: &str, name: &str, value: &str) -> Result<String, MigrateError> {
     let cql = format!("INSERT INTO {keyspace}.settings (name, value) VALUES (?, ?) IF NOT EXISTS");
     repeated(session, cql, (name, value)).await?;
-    Ok(())
-}
-
-async fn setting(session: &Session, keyspace: &str, name: &str) -> Result<String, MigrateError> {
-    let cql = format!("SELECT value FROM {keyspace}.settings WHERE name = ?");
-    let rows = repeated(session, cql, (name,)).await?.into_rows_result();
-    let rows = rows.map_err(|error| SchemaError::Unreadable(error.into()))?;
-    let row = rows.maybe_first_row::<(Option<String>,)>().map_err(|error| SchemaError::Unreadable(error.into()))?;
-    Ok(row.and_then(|(value,)| value).unwrap_or_default())
+    Ok(schema::setting(session, keyspace, name).await.map_err(SchemaError::Unreadable)?.unwrap_or_default())
 }
 
 async fn repeated(

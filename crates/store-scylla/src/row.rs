@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use handbill_pages::ports::page_store::StoreError;
-use handbill_pages::values::head::{Head, HeadError, PageHead};
+use handbill_pages::ports::page_store::Cause;
+use handbill_pages::values::head::Head;
 use handbill_pages::values::packed_text::{self, PackedTextError};
 use handbill_pages::values::page::Page;
-use handbill_pages::values::record::{Lookup, Record};
+use handbill_pages::values::record::Record;
 use handbill_pages::values::slug::Slug;
 use scylla::client::session::Session;
 use scylla::errors::PrepareError;
@@ -17,7 +17,6 @@ use scylla::policies::retry::FallthroughRetryPolicy;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, Statement};
 use scylla::{DeserializeRow, SerializeRow};
-use thiserror::Error;
 
 use super::conditional_write::{WriteId, WriteIds};
 use super::session::Limits;
@@ -28,25 +27,7 @@ use super::settings::ScyllaConsistency;
 const HEAD: &str = "revision, write_ids, head";
 const WHOLE: &str = "token(slug) AS \"token\", slug, revision, write_ids, head, text";
 
-#[derive(Debug, Error)]
-pub(super) enum RowError {
-    #[error("the column {0} is missing")]
-    Column(&'static str),
-    #[error(transparent)]
-    Head(#[from] HeadError),
-    #[error("the head is of the page {0}")]
-    OtherPage(Slug),
-    #[error("the row's columns belong to different revisions of the page, also after a serial read")]
-    Torn,
-    #[error(transparent)]
-    Text(#[from] PackedTextError),
-}
-
-impl From<RowError> for StoreError {
-    fn from(error: RowError) -> Self {
-        Self::Unreadable(Box::new(error))
-    }
-}
+const TORN: &str = "the row's columns belong to different revisions of the page, also after a serial read";
 
 /// A cell with the revision of the write that made it.
 type Revised<T> = (i64, T);
@@ -68,24 +49,24 @@ pub(super) struct WholeRow {
     text: Option<Revised<Vec<u8>>>,
 }
 
+/// Whether `cell` is of the write that made `revision`. If not, a repair has copied some cells alone.
+fn is_of<T>(revision: Option<i64>, cell: Option<&Revised<T>>) -> bool {
+    cell.map(|(revision, _)| *revision) == revision
+}
+
 impl HeadRow {
-    /// Whether all cells are of one write. If not, a repair has copied some of them alone.
     pub(super) fn is_whole(&self) -> bool {
-        self.head.as_ref().map(|(revision, _)| *revision) == self.revision
+        is_of(self.revision, self.head.as_ref())
     }
 
     /// `None` if no write was ever done.
-    pub(super) fn head(&self, slug: &Slug) -> Result<Option<Head>, RowError> {
+    pub(super) fn head(&self, slug: &Slug) -> Result<Option<Head>, Cause> {
         if !self.is_whole() {
-            return Err(RowError::Torn);
+            return Err(TORN.into());
         }
         let Some((_, json)) = &self.head else { return Ok(None) };
         let head = Head::from_json(json.as_bytes())?;
-        if head.slug == *slug { Ok(Some(head)) } else { Err(RowError::OtherPage(head.slug)) }
-    }
-
-    pub(super) fn lookup(&self, slug: &Slug) -> Result<Lookup<PageHead>, RowError> {
-        Ok(self.head(slug)?.map(Record::from).into())
+        if head.slug == *slug { Ok(Some(head)) } else { Err(format!("the head is of the page {}", head.slug).into()) }
     }
 }
 
@@ -96,20 +77,17 @@ impl WholeRow {
     }
 
     pub(super) fn is_whole(&self) -> bool {
-        let revisions =
-            [self.head.as_ref().map(|(revision, _)| *revision), self.text.as_ref().map(|(revision, _)| *revision)];
-        revisions.iter().all(|revision| *revision == self.revision)
+        is_of(self.revision, self.head.as_ref()) && is_of(self.revision, self.text.as_ref())
     }
 
     /// `None` if no write was ever done.
-    pub(super) fn into_record(self, slug: &Slug) -> Result<Option<Record>, RowError> {
+    pub(super) fn into_record(mut self, slug: &Slug) -> Result<Option<Record>, Cause> {
         if !self.is_whole() {
-            return Err(RowError::Torn);
+            return Err(TORN.into());
         }
-        let Self { token: _, slug: _, revision, write_ids, head, text } = self;
-        let Some(head) = (HeadRow { revision, write_ids, head }).head(slug)? else { return Ok(None) };
-        let (_, packed) = text.ok_or(RowError::Column("text"))?;
-        let page = |head| Ok::<_, RowError>(Arc::new(Page { head, text: packed_text::unpack(&packed)? }));
+        let (_, packed) = self.text.take().unwrap_or_default();
+        let Some(head) = self.into_head().head(slug)? else { return Ok(None) };
+        let page = |head| Ok(Arc::new(Page { head, text: packed_text::unpack(&packed)? }));
         Record::from(head).try_map(page).map(Some)
     }
 }
@@ -129,21 +107,16 @@ pub(super) struct WritePage {
 
 impl WritePage {
     /// The write `id` of `record` in place of `base`.
-    pub(super) fn new(record: &Record, base: Option<&HeadRow>, id: WriteId) -> Result<Self, RowError> {
-        let expected_revision = base.and_then(|base| base.revision);
-        let expected_write_ids = base.and_then(|base| base.write_ids.clone());
+    pub(super) fn new(record: &Record, base: Option<HeadRow>, id: WriteId) -> Result<Self, PackedTextError> {
+        let (expected_revision, expected_write_ids) = base.map_or((None, None), |base| (base.revision, base.write_ids));
         let revision = expected_revision.unwrap_or(0) + 1;
         let ids = WriteIds::of_bytes(expected_write_ids.as_deref().unwrap_or_default()).with(id);
-        let head = record.head();
-        let text = match record.page() {
-            Some(page) => packed_text::pack(&[], &packed_text::encode(&page.text)?)?,
-            None => Vec::new(),
-        };
+        let text = record.page().map_or_else(|| Ok(Vec::new()), |page| packed_text::pack(&page.text))?;
         Ok(Self {
-            slug: head.slug.to_string(),
+            slug: record.slug().to_string(),
             revision,
             write_ids: ids.to_bytes(),
-            head: (revision, head.to_json()),
+            head: (revision, record.head().to_json()),
             text: (revision, text),
             expected_revision,
             expected_write_ids,
@@ -202,44 +175,33 @@ impl Statements {
             Ok::<_, PrepareError>(statement)
         };
         let [pages, journal, settings] = ["pages", "journal", "settings"].map(|table| format!("{keyspace}.{table}"));
-        let mut scan =
-            plain(format!("SELECT {WHOLE} FROM {pages} WHERE token(slug) > ? AND token(slug) <= ? LIMIT ?"), quorum)
-                .await?;
-        scan.set_page_size(SCAN_ROWS);
-        let rows = format!("SELECT day, shard, at, slug, id, kind, version, reason, done_by, is_done FROM {journal}");
-        let mut read_journal_of = plain(format!("{rows} WHERE day = ? AND shard = ?"), quorum).await?;
-        read_journal_of.set_page_size(JOURNAL_ROWS);
-        let mut read_journal = plain(rows, quorum).await?;
-        read_journal.set_page_size(JOURNAL_ROWS);
-        Ok(Self {
-            read_head: plain(format!("SELECT {HEAD} FROM {pages} WHERE slug = ?"), quorum).await?,
-            read_all: plain(format!("SELECT {WHOLE} FROM {pages} WHERE slug = ?"), quorum).await?,
-            read_all_serially: plain(format!("SELECT {WHOLE} FROM {pages} WHERE slug = ?"), serial_read).await?,
-            scan,
-            write_page: conditional(format!(
-                "UPDATE {pages} SET revision = :revision, write_ids = :write_ids, head = :head, text = :text \
-                 WHERE slug = :slug IF revision = :expected_revision AND write_ids = :expected_write_ids"
-            ))
-            .await?,
-            write_journal: plain(
-                format!(
-                    "INSERT INTO {journal} (day, shard, at, slug, id, kind, version, reason, done_by) \
-                     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-                ),
-                quorum,
-            )
-            .await?,
-            settle_journal: plain(
-                format!(
-                    "UPDATE {journal} SET is_done = ? WHERE day = ? AND shard = ? AND at = ? AND slug = ? AND id = ?"
-                ),
-                quorum,
-            )
-            .await?,
-            read_journal,
-            read_journal_of,
+        let heads = format!("SELECT {HEAD} FROM {pages} WHERE slug = ?");
+        let rows = format!("SELECT {WHOLE} FROM {pages} WHERE slug = ?");
+        let scan = format!("SELECT {WHOLE} FROM {pages} WHERE token(slug) > ? AND token(slug) <= ? LIMIT ?");
+        let write_page = format!(
+            "UPDATE {pages} SET revision = :revision, write_ids = :write_ids, head = :head, text = :text \
+             WHERE slug = :slug IF revision = :expected_revision AND write_ids = :expected_write_ids"
+        );
+        let columns = "day, shard, at, slug, id, kind, version, reason, done_by";
+        let lines = format!("SELECT {columns}, is_done FROM {journal}");
+        let write_line = format!("INSERT INTO {journal} ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
+        let key = "day = ? AND shard = ? AND at = ? AND slug = ? AND id = ?";
+        let mut statements = Self {
+            read_head: plain(heads, quorum).await?,
+            read_all: plain(rows.clone(), quorum).await?,
+            read_all_serially: plain(rows, serial_read).await?,
+            scan: plain(scan, quorum).await?,
+            write_page: conditional(write_page).await?,
+            write_journal: plain(write_line, quorum).await?,
+            settle_journal: plain(format!("UPDATE {journal} SET is_done = ? WHERE {key}"), quorum).await?,
+            read_journal_of: plain(format!("{lines} WHERE day = ? AND shard = ?"), quorum).await?,
+            read_journal: plain(lines, quorum).await?,
             read_setting: plain(format!("SELECT value FROM {settings} WHERE name = ?"), quorum).await?,
             change_setting: conditional(format!("UPDATE {settings} SET value = ? WHERE name = ? IF EXISTS")).await?,
-        })
+        };
+        statements.scan.set_page_size(SCAN_ROWS);
+        statements.read_journal.set_page_size(JOURNAL_ROWS);
+        statements.read_journal_of.set_page_size(JOURNAL_ROWS);
+        Ok(statements)
     }
 }

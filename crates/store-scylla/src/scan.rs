@@ -9,7 +9,6 @@ use handbill_pages::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimi
 use handbill_pages::ports::page_store::{Cause, StoreError};
 use handbill_pages::values::record::Record;
 use handbill_pages::values::slug::Slug;
-use thiserror::Error;
 
 use super::row::WholeRow;
 use super::store::ScyllaStore;
@@ -19,10 +18,6 @@ type Tokens = (i64, i64);
 
 /// The servers keep the first token for the beginning of the ring.
 const RING: Tokens = (i64::MIN, i64::MAX);
-
-#[derive(Debug, Error)]
-#[error("the cursor belongs to another store")]
-struct ForeignCursorError;
 
 /// Begins each cursor. It is never in UTF-8, so no cursor of the SQLite store is taken for one of these.
 const CURSOR_MARK: u8 = 0xff;
@@ -64,12 +59,8 @@ impl ScyllaStore {
     async fn scanned(&self, row: WholeRow) -> Result<Option<Result<Record, UnreadableRecord>>, StoreError> {
         let name = row.slug.clone();
         let record = match Slug::parse(&name) {
+            Ok(slug) => self.connected()?.record_in(row, &slug).await,
             Err(error) => Err(StoreError::Unreadable(error.into())),
-            Ok(slug) if row.is_whole() => row.into_record(&slug).map_err(StoreError::from),
-            Ok(slug) => match self.settled_row(&slug).await {
-                Ok(row) => row.map_or(Ok(None), |row| row.into_record(&slug)).map_err(StoreError::from),
-                Err(error) => Err(error),
-            },
         };
         match record {
             Ok(record) => Ok(record.map(Ok)),
@@ -109,7 +100,7 @@ fn ranges_of(cursor: &ScanCursor) -> Result<Vec<Tokens>, StoreError> {
     let (ranges, odd) = tokens.as_chunks();
     let is_ours = rest.is_empty() && odd.is_empty() && (1..=usize::from(u8::MAX)).contains(&ranges.len());
     let ranges = is_ours.then(|| ranges.iter().map(|&[after, until]| (after, until)).collect());
-    ranges.ok_or_else(|| StoreError::Unavailable(ForeignCursorError.into()))
+    ranges.ok_or_else(|| StoreError::Unavailable("the cursor belongs to another store".into()))
 }
 
 #[cfg(test)]

@@ -112,15 +112,26 @@ pub(super) async fn applied(session: &Session, keyspace: &str) -> Result<Vec<App
     }
     let cql =
         format!("SELECT number, phase, checksum FROM {keyspace}.schema_migrations WHERE component = '{COMPONENT}'");
-    Ok(select(session, Statement::new(cql), ()).await?)
+    Ok(select(session, cql, ()).await?)
 }
 
 pub(super) async fn exists(session: &Session, which: &str, keyspace: &str) -> Result<bool, SchemaError> {
-    let statement = Statement::new(format!("SELECT keyspace_name FROM system_schema.{which}"));
-    Ok(!select::<(String,)>(session, statement, (keyspace,)).await?.is_empty())
+    let cql = format!("SELECT keyspace_name FROM system_schema.{which}");
+    Ok(!select::<(String,)>(session, cql, (keyspace,)).await?.is_empty())
 }
 
-pub(super) async fn select<R>(session: &Session, cql: Statement, values: impl SerializeRow) -> Result<Vec<R>, Cause>
+/// A setting of `migrate`; `None` if that has not written it yet.
+pub(super) async fn setting(session: &Session, keyspace: &str, name: &str) -> Result<Option<String>, Cause> {
+    let cql = format!("SELECT value FROM {keyspace}.settings WHERE name = ?");
+    let rows = select::<(Option<String>,)>(session, cql, (name,)).await?;
+    Ok(rows.into_iter().find_map(|(value,)| value))
+}
+
+pub(super) async fn select<R>(
+    session: &Session,
+    cql: impl Into<Statement>,
+    values: impl SerializeRow,
+) -> Result<Vec<R>, Cause>
 where
     R: for<'frame, 'metadata> DeserializeRow<'frame, 'metadata>,
 {

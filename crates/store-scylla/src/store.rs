@@ -8,8 +8,9 @@ use handbill_pages::ports::page_store::{
     Cause, CreatesSwitch, Expected, NotReachedError, PageStore, PutResult, StoreError,
 };
 use handbill_pages::ports::random::Random;
-use handbill_pages::values::head::{Head, PageHead, State};
+use handbill_pages::values::head::{PageHead, State};
 use handbill_pages::values::hex;
+use handbill_pages::values::journal::Line;
 use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::slug::{Slug, SlugSecret};
 use scylla::client::session::Session;
@@ -18,12 +19,12 @@ use scylla::errors::PrepareError;
 use scylla::response::query_result::QueryResult;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::prepared::PreparedStatement;
-use thiserror::Error;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
+use tracing::Instrument;
 
-use super::conditional_write::{self, Conditional, NO_ROW, NoAnswerError, new_id};
-use super::journal::{JournalEntry, OpenLine};
+use super::conditional_write::{self, Conditional, NO_ANSWER, NO_ROW, new_id};
+use super::journal::JournalEntry;
 use super::row::{HeadRow, Statements, WholeRow, WritePage};
 use super::session::Limits;
 use super::settings::ScyllaConsistency;
@@ -38,33 +39,24 @@ pub(super) const DATACENTER: &str = "datacenter";
 /// Every operation ends within [`Limits::operation`], and shortly before `needed_by`. A request that was sent is done
 /// completely or not at all. Until the store is connected, operations fail with [`StoreError::Unavailable`].
 pub struct ScyllaStore {
-    connected: OnceLock<Connected>,
+    connected: OnceLock<Arc<Connected>>,
     pub(super) limits: Limits,
-    pub(super) random: Random,
+    random: Random,
     pub(super) clock: SharedClock,
-    reads: Semaphore,
-    writes: Semaphore,
+    reads: Arc<Semaphore>,
+    writes: Arc<Semaphore>,
 }
 
 pub(super) struct Connected {
     pub(super) session: Arc<Session>,
     pub(super) statements: Statements,
+    limits: Limits,
 }
-
-#[derive(Debug, Error)]
-#[error("too many operations on the database are running")]
-struct Overloaded;
 
 impl ScyllaStore {
     pub fn new(limits: Limits, random: Random, clock: SharedClock) -> Self {
-        Self {
-            connected: OnceLock::new(),
-            limits,
-            random,
-            clock,
-            reads: Semaphore::new(limits.reads),
-            writes: Semaphore::new(limits.writes),
-        }
+        let [reads, writes] = [limits.reads, limits.writes].map(|permits| Arc::new(Semaphore::new(permits)));
+        Self { connected: OnceLock::new(), limits, random, clock, reads, writes }
     }
 
     /// Connects this store with `keyspace`, which must have the current schema, unless it is connected.
@@ -74,22 +66,80 @@ impl ScyllaStore {
         keyspace: &str,
         consistency: ScyllaConsistency,
     ) -> Result<(), PrepareError> {
-        let statements = Statements::prepare(&session, keyspace, consistency, &self.limits).await?;
-        let _ = self.connected.set(Connected { session, statements });
+        let limits = self.limits;
+        let statements = Statements::prepare(&session, keyspace, consistency, &limits).await?;
+        let _ = self.connected.set(Arc::new(Connected { session, statements, limits }));
         Ok(())
     }
 
-    pub(super) fn connected(&self) -> Result<&Connected, StoreError> {
+    pub(super) fn connected(&self) -> Result<&Arc<Connected>, StoreError> {
         self.connected.get().ok_or_else(|| StoreError::Unavailable(NotReachedError.into()))
     }
 
-    pub(super) async fn read_permit(&self) -> Result<SemaphorePermit<'_>, StoreError> {
-        permit(&self.reads, &self.limits, Instant::now() + self.limits.operation).await
+    pub(super) async fn read_permit(&self) -> Result<OwnedSemaphorePermit, StoreError> {
+        self.permit(&self.reads, Instant::now() + self.limits.operation).await
     }
 
+    async fn permit(&self, of: &Arc<Semaphore>, deadline: Instant) -> Result<OwnedSemaphorePermit, StoreError> {
+        let until = deadline.min(Instant::now() + self.limits.permit);
+        match timeout_at(until, Arc::clone(of).acquire_owned()).await {
+            Ok(Ok(permit)) if Instant::now() < deadline => Ok(permit),
+            _ => Err(StoreError::Unavailable("too many operations on the database are running".into())),
+        }
+    }
+
+    /// Puts `next` in the place of `base`, or of no row, if that is still so. The journal has an act first.
+    ///
+    /// A task of its own, because its caller may go away: the act of a line that nobody settles costs each export a look at its page.
+    async fn write(
+        &self,
+        next: &Record,
+        (base, was_hidden): (Option<HeadRow>, bool),
+        permit: OwnedSemaphorePermit,
+        deadline: Instant,
+    ) -> Result<bool, StoreError> {
+        let (connected, random) = (Arc::clone(self.connected()?), self.random.clone());
+        let id = new_id(&random);
+        let entry = JournalEntry::of(next, was_hidden, id, self.clock.now());
+        let values = WritePage::new(next, base, id).map_err(|error| StoreError::Unavailable(error.into()))?;
+        let write = async move {
+            let _permit = permit;
+            let written = match &entry {
+                Some(entry) => before_deadline(deadline, connected.write_journal(entry)).await,
+                None => Ok(()),
+            };
+            let done = match written {
+                Ok(()) => {
+                    let expected = values.expected_revision.unwrap_or(NO_ROW);
+                    let write = Conditional { statement: &connected.statements.write_page, values, id, expected };
+                    conditional_write::run(&connected.session, write, &connected.limits, &random, deadline).await
+                }
+                Err(error) => Err(error),
+            };
+            let is_done = match &done {
+                Ok(is_done) => *is_done,
+                Err(StoreError::Unavailable(_)) => false,
+                // The exports look at the page.
+                Err(_) => return done,
+            };
+            if let Some(entry) = entry {
+                let settling = tokio::spawn(async move { connected.settle(&entry, is_done).await });
+                // That an act was done only saves the exports a look at its page.
+                if !is_done {
+                    let _ = timeout_at(deadline, settling).await;
+                }
+            }
+            done
+        };
+        let done = tokio::spawn(write.in_current_span()).await;
+        done.unwrap_or_else(|panicked| Err(StoreError::OutcomeUnknown(panicked.into())))
+    }
+}
+
+impl Connected {
     /// Sends a request, which must be harmless to repeat.
     async fn send(&self, statement: &PreparedStatement, values: impl SerializeRow) -> Result<QueryResult, StoreError> {
-        let sending = Box::pin(self.connected()?.session.execute_unpaged(statement, values));
+        let sending = Box::pin(self.session.execute_unpaged(statement, values));
         let sending = async { sending.await.map_err(|error| StoreError::Unavailable(error.into())) };
         before_deadline(Instant::now() + self.limits.operation, sending).await
     }
@@ -102,7 +152,7 @@ impl ScyllaStore {
         self.send(statement, values).await.map(drop)
     }
 
-    pub(super) async fn first_row<R>(
+    async fn first_row<R>(
         &self,
         statement: &PreparedStatement,
         values: impl SerializeRow,
@@ -117,88 +167,35 @@ impl ScyllaStore {
     }
 
     async fn head_row(&self, slug: &Slug) -> Result<Option<HeadRow>, StoreError> {
-        let row = self.first_row(&self.connected()?.statements.read_head, (slug.as_str(),)).await?;
+        let row = self.first_row(&self.statements.read_head, (slug.as_str(),)).await?;
         match row {
             Some(row) if !HeadRow::is_whole(&row) => Ok(self.settled_row(slug).await?.map(WholeRow::into_head)),
             row => Ok(row),
         }
     }
 
-    async fn whole_row(&self, slug: &Slug) -> Result<Option<WholeRow>, StoreError> {
-        let row = self.first_row(&self.connected()?.statements.read_all, (slug.as_str(),)).await?;
+    async fn record(&self, slug: &Slug) -> Result<Option<Record>, StoreError> {
+        let row = self.first_row(&self.statements.read_all, (slug.as_str(),)).await?;
         match row {
-            Some(row) if !WholeRow::is_whole(&row) => self.settled_row(slug).await,
-            row => Ok(row),
+            Some(row) => self.record_in(row, slug).await,
+            None => Ok(None),
         }
+    }
+
+    /// The record of a row that a plain read has returned.
+    pub(super) async fn record_in(&self, row: WholeRow, slug: &Slug) -> Result<Option<Record>, StoreError> {
+        let row = if row.is_whole() { Some(row) } else { self.settled_row(slug).await? };
+        row.map_or(Ok(None), |row| row.into_record(slug)).map_err(StoreError::Unreadable)
     }
 
     /// Reads a row serially, which completes interrupted writes first, so all columns are of one write.
     pub(super) async fn settled_row(&self, slug: &Slug) -> Result<Option<WholeRow>, StoreError> {
-        tracing::debug!(%slug, "a repair of copies left out some columns, so the row is read serially");
-        self.first_row(&self.connected()?.statements.read_all_serially, (slug.as_str(),)).await
-    }
-
-    async fn insert(&self, record: &Record, needed_by: Option<Instant>) -> Result<bool, StoreError> {
-        let deadline = self.limits.deadline(needed_by);
-        let _permit = permit(&self.writes, &self.limits, deadline).await?;
-        // The journal gets no act on a slug that is taken.
-        let is_act = record.journal_line(false).is_some();
-        if is_act && before_deadline(deadline, self.head_row(record.slug())).await?.is_some() {
-            return Ok(false);
-        }
-        self.write(record, None, deadline).await
-    }
-
-    /// Stores `next` in place of the page with the same slug, if that is as `expected`; says whether it is stored.
-    async fn swap(&self, next: &Record, expected: Expected, needed_by: Option<Instant>) -> Result<bool, StoreError> {
-        let deadline = self.limits.deadline(needed_by);
-        let _permit = permit(&self.writes, &self.limits, deadline).await?;
-        let Some(base) = before_deadline(deadline, self.head_row(next.slug())).await? else { return Ok(false) };
-        match base.head(next.slug())? {
-            Some(head) if head.live().is_some() && Expected::page(&head) == expected => {
-                self.write(next, Some((&base, &head)), deadline).await
-            }
-            _ => Ok(false),
-        }
-    }
-
-    /// Puts `next` in the place of `base`, or of no row, if that is still so. The journal has an act first.
-    async fn write(
-        &self,
-        next: &Record,
-        base: Option<(&HeadRow, &Head)>,
-        deadline: Instant,
-    ) -> Result<bool, StoreError> {
-        let Connected { session, statements } = self.connected()?;
-        let id = new_id(&self.random);
-        let values = WritePage::new(next, base.map(|(row, _)| row), id)?;
-        let was_hidden = base.is_some_and(|(_, head)| matches!(head.state, State::Hidden(..)));
-        let entry = JournalEntry::of(next, was_hidden, id, self.clock.now());
-        // From here on the line is taken back if this fails, or if its caller goes away.
-        let mut line = entry.map(|entry| OpenLine::new(session, statements, entry));
-        if let Some(line) = &line {
-            before_deadline(deadline, self.write_journal(line.entry())).await?;
-        }
-        // Whoever goes away during the write does not know what it does.
-        line.iter_mut().for_each(OpenLine::leave_open);
-        let expected = values.expected_revision.unwrap_or(NO_ROW);
-        let write = Conditional { statement: &statements.write_page, values, id, expected };
-        let done = conditional_write::run(session, write, &self.limits, &self.random, deadline).await;
-        match (&done, line) {
-            // It saves the exports a look at the page.
-            (Ok(true), Some(line)) => drop(line.settle(true)),
-            (Ok(false) | Err(StoreError::Unavailable(_)), Some(line)) => {
-                let _ = timeout_at(deadline, line.settle(false)).await;
-            }
-            _ => {}
-        }
-        done
+        self.first_row(&self.statements.read_all_serially, (slug.as_str(),)).await
     }
 
     /// `None` before `handbill migrate`.
-    pub(super) async fn setting(&self, name: &str) -> Result<Option<String>, StoreError> {
-        let row: Option<(Option<String>,)> =
-            self.first_row(&self.connected()?.statements.read_setting, (name,)).await?;
+    async fn setting(&self, name: &str) -> Result<Option<String>, StoreError> {
+        let row: Option<(Option<String>,)> = self.first_row(&self.statements.read_setting, (name,)).await?;
         Ok(row.and_then(|(value,)| value))
     }
 }
@@ -207,31 +204,21 @@ async fn before_deadline<T>(
     deadline: Instant,
     work: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
-    timeout_at(deadline, work).await.unwrap_or_else(|_| Err(StoreError::Unavailable(NoAnswerError.into())))
-}
-
-async fn permit<'a>(
-    semaphore: &'a Semaphore,
-    limits: &Limits,
-    deadline: Instant,
-) -> Result<SemaphorePermit<'a>, StoreError> {
-    match timeout_at(deadline.min(Instant::now() + limits.permit), semaphore.acquire()).await {
-        Ok(Ok(permit)) if Instant::now() < deadline => Ok(permit),
-        _ => Err(StoreError::Unavailable(Overloaded.into())),
-    }
+    timeout_at(deadline, work).await.unwrap_or_else(|_| Err(StoreError::Unavailable(NO_ANSWER.into())))
 }
 
 #[async_trait]
 impl PageStore for ScyllaStore {
     async fn slug_secret(&self) -> Result<SlugSecret, StoreError> {
-        let bytes = self.setting(SECRET).await?.and_then(|digits| hex::decode(&digits)?.try_into().ok());
+        let secret = self.connected()?.setting(SECRET).await?;
+        let bytes = secret.and_then(|digits| hex::decode(&digits)?.try_into().ok());
         let missing = || StoreError::Unavailable("there is no secret for slugs: run `handbill migrate`".into());
         bytes.map(SlugSecret::from_bytes).ok_or_else(missing)
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
         let _permit = self.read_permit().await?;
-        Ok(self.whole_row(slug).await?.map_or(Ok(None), |row| row.into_record(slug))?.into())
+        Ok(self.connected()?.record(slug).await?.into())
     }
 
     fn system(&self) -> Option<&'static str> {
@@ -240,15 +227,28 @@ impl PageStore for ScyllaStore {
 
     async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
         let _permit = self.read_permit().await?;
-        Ok(self.head_row(slug).await?.map_or(Ok(Lookup::Absent), |row| row.lookup(slug))?)
+        let row = self.connected()?.head_row(slug).await?;
+        let head = row.map_or(Ok(None), |row| row.head(slug)).map_err(StoreError::Unreadable)?;
+        Ok(head.map(Record::from).into())
     }
 
     async fn put(&self, expected: Expected, next: Record, needed_by: Option<Instant>) -> Result<PutResult, StoreError> {
-        let is_done = match expected {
-            Expected::Absent => self.insert(&next, needed_by).await?,
-            Expected::State(..) => self.swap(&next, expected, needed_by).await?,
-            Expected::Unreadable => self.head(next.slug()).await.map(|_readable| false)?,
+        let deadline = self.limits.deadline(needed_by);
+        let permit = self.permit(&self.writes, deadline).await?;
+        let base = match expected {
+            // The journal gets no act on a slug that is taken.
+            Expected::Absent if Line::of(&next, false).is_none() => None,
+            _ => before_deadline(deadline, self.connected()?.head_row(next.slug())).await?,
         };
+        let head = base.as_ref().filter(|_| expected != Expected::Absent);
+        let head = head.map_or(Ok(None), |row| row.head(next.slug())).map_err(StoreError::Unreadable)?;
+        let is_as_expected = match (expected, &head) {
+            (Expected::Absent, _) => base.is_none(),
+            (Expected::State(..), Some(head)) => head.live().is_some() && Expected::page(head) == expected,
+            (Expected::State(..), None) | (Expected::Unreadable, _) => false,
+        };
+        let was_hidden = head.is_some_and(|head| matches!(head.state, State::Hidden(..)));
+        let is_done = is_as_expected && self.write(&next, (base, was_hidden), permit, deadline).await?;
         Ok(if is_done { PutResult::Done } else { PutResult::Refused })
     }
 }
@@ -257,12 +257,12 @@ impl PageStore for ScyllaStore {
 impl CreatesSwitch for ScyllaStore {
     async fn paused(&self) -> Result<bool, StoreError> {
         let _permit = self.read_permit().await?;
-        Ok(self.setting(PAUSED).await? == Some(true.to_string()))
+        Ok(self.connected()?.setting(PAUSED).await? == Some(true.to_string()))
     }
 
     async fn set_paused(&self, paused: bool) -> Result<(), StoreError> {
         let deadline = self.limits.deadline(None);
-        let _permit = permit(&self.writes, &self.limits, deadline).await?;
+        let _permit = self.permit(&self.writes, deadline).await?;
         let connected = self.connected()?;
         let statement = &connected.statements.change_setting;
         let values = (paused.to_string(), PAUSED);

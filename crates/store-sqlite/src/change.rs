@@ -40,7 +40,7 @@ impl Operation {
                 let Some(was_hidden) = put(database, *expected, record.slug(), row)? else {
                     return Ok(PutResult::Refused);
                 };
-                lines.extend(record.journal_line(was_hidden));
+                lines.extend(Line::of(record, was_hidden));
             }
             Self::Set(name, value) => database::set(database, name, value)?,
         }
@@ -52,7 +52,7 @@ impl Operation {
 fn put(database: &Connection, expected: Expected, slug: &Slug, row: &[Value]) -> rusqlite::Result<Option<bool>> {
     let was_hidden = match expected {
         Expected::Absent => {
-            let inserted = database.prepare_cached(&row::INSERT)?.execute(params_from_iter(row))?;
+            let inserted = database.prepare_cached(row::INSERT)?.execute(params_from_iter(row))?;
             return Ok((inserted > 0).then_some(false));
         }
         Expected::Unreadable => match database::find(database, slug) {
@@ -71,7 +71,7 @@ fn put(database: &Connection, expected: Expected, slug: &Slug, row: &[Value]) ->
             }
         }
     };
-    database.prepare_cached(&row::UPDATE)?.execute(params_from_iter(row))?;
+    database.prepare_cached(row::UPDATE)?.execute(params_from_iter(row))?;
     Ok(Some(was_hidden))
 }
 
@@ -80,15 +80,16 @@ pub(super) fn replay(database: &Connection, act: &Act) -> Result<bool, ReadError
     let slug = &act.slug;
     let (found, expected) = match database::find(database, slug) {
         Ok(found) => {
-            let expected = Expected::found(found.as_ref().map(Record::head).as_ref());
+            let found = Lookup::from(found);
+            let expected = Expected::found(found.head().as_ref());
             (found, expected)
         }
         // The row is damaged. It can be deleted all the same, and nobody can read it.
-        Err(ReadError::Row(..)) if matches!(act.change, Change::Delete(_)) => (None, Expected::Unreadable),
+        Err(ReadError::Row(..)) if matches!(act.change, Change::Delete(_)) => (Lookup::Absent, Expected::Unreadable),
         Err(ReadError::Row(..)) => return Ok(false),
         Err(error) => return Err(error),
     };
-    let Some(record) = Lookup::from(found).after(act) else { return Ok(false) };
+    let Some(record) = act.after(found) else { return Ok(false) };
     let operation = Operation::put(expected, record).map_err(|error| ReadError::Row(slug.to_string(), error.into()))?;
     Ok(operation.apply(database, &mut Vec::new())? == PutResult::Done)
 }

@@ -164,7 +164,7 @@ pub(super) fn set(database: &Connection, name: &str, value: impl rusqlite::ToSql
 }
 
 pub(super) fn find(database: &Connection, slug: &Slug) -> Result<Option<Record>, ReadError> {
-    let mut statement = database.prepare_cached(&format!("{} WHERE slug = ?", *SELECT))?;
+    let mut statement = database.prepare_cached(&format!("{SELECT} WHERE slug = ?"))?;
     let mut rows = statement.query([slug.as_str()])?;
     let found = rows.next()?.map(record).transpose();
     found.map_err(|error| ReadError::Row(slug.to_string(), error))
@@ -172,7 +172,7 @@ pub(super) fn find(database: &Connection, slug: &Slug) -> Result<Option<Record>,
 
 /// The records after the slug `after`, within `limit`.
 pub(super) fn batch(database: &Connection, after: &str, limit: ScanLimit) -> Result<ScanBatch, ReadError> {
-    let mut statement = database.prepare_cached(&format!("{} WHERE slug > ? ORDER BY slug", *SELECT))?;
+    let mut statement = database.prepare_cached(&format!("{SELECT} WHERE slug > ? ORDER BY slug"))?;
     let mut rows = statement.query([after])?;
     let mut records = Vec::new();
     let mut bytes = 0;

@@ -2,34 +2,23 @@
 //!
 //! SQLite has no checksums, so each row ends with one, which every read verifies: a flipped bit is an error.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use handbill_pages::ports::page_store::Cause;
 use handbill_pages::values::head::Head;
-use handbill_pages::values::packed_text::{PackedTextError, encode, pack, unpack};
+use handbill_pages::values::packed_text::{PackedTextError, pack, unpack};
 use handbill_pages::values::page::Page;
 use handbill_pages::values::record::Record;
 use rusqlite::types::{Value, ValueRef};
 use xxhash_rust::xxh3::Xxh3;
 
-/// The columns, in the order of [`values`]. The last is the checksum of all others.
-const COLUMNS: [&str; 6] = ["slug", "state", "version", "head", "text", "checksum"];
-
-const CHECKED: usize = COLUMNS.len() - 1;
-
-/// The beginning of a statement that reads rows for [`record`].
-pub(super) static SELECT: LazyLock<String> = LazyLock::new(|| format!("SELECT {} FROM pages", COLUMNS.join(", ")));
+/// The beginning of a statement that reads rows for [`record`]. The checksum is of all columns before it.
+pub(super) const SELECT: &str = "SELECT slug, state, version, head, text, checksum FROM pages";
 
 /// Both bind the [`values`] of a row.
-pub(super) static INSERT: LazyLock<String> = LazyLock::new(|| {
-    format!("INSERT INTO pages ({}) VALUES ({}) ON CONFLICT (slug) DO NOTHING", COLUMNS.join(", "), parameters())
-});
-pub(super) static UPDATE: LazyLock<String> =
-    LazyLock::new(|| format!("UPDATE pages SET ({}) = ({}) WHERE slug = ?1", COLUMNS.join(", "), parameters()));
-
-fn parameters() -> String {
-    ["?"; COLUMNS.len()].join(", ")
-}
+pub(super) const INSERT: &str = "INSERT INTO pages VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (slug) DO NOTHING";
+pub(super) const UPDATE: &str =
+    "UPDATE pages SET (slug, state, version, head, text, checksum) = (?1, ?2, ?3, ?4, ?5, ?6) WHERE slug = ?1";
 
 pub(super) const HIDDEN: &str = "hidden";
 pub(super) const DELETED: &str = "deleted";
@@ -42,7 +31,7 @@ pub(super) fn values(record: &Record) -> Result<Vec<Value>, PackedTextError> {
         Value::Integer(head.version.get().cast_signed()),
         Value::Text(head.to_json()),
         match record.page() {
-            Some(page) => Value::Blob(pack(&[], &encode(&page.text)?)?),
+            Some(page) => Value::Blob(pack(&page.text)?),
             None => Value::Null,
         },
     ];
@@ -53,15 +42,13 @@ pub(super) fn values(record: &Record) -> Result<Vec<Value>, PackedTextError> {
 /// The record in `row`, which [`SELECT`] has read.
 pub(super) fn record(row: &rusqlite::Row<'_>) -> Result<Record, Cause> {
     // `get_ref` fails only for a column that the statement does not have.
-    let column = |name: &str| row.get_ref(name).unwrap_or(ValueRef::Null);
-    let checked = (0..CHECKED).map(|index| row.get_ref(index).unwrap_or(ValueRef::Null));
-    if checksum(checked) != column("checksum").as_i64()? {
+    let checked = [0, 1, 2, 3, 4].map(|index| row.get_ref(index).unwrap_or(ValueRef::Null));
+    if checksum(checked.into_iter()) != row.get_ref(checked.len())?.as_i64()? {
         return Err("the row does not match its checksum".into());
     }
-    Record::from(Head::from_json(column("head").as_bytes()?)?).try_map(|head| {
-        let text = unpack(column("text").as_blob()?)?;
-        Ok(Arc::new(Page { head, text }))
-    })
+    let [_, _, _, head, text] = checked;
+    let page = |head| Ok::<_, Cause>(Arc::new(Page { head, text: unpack(text.as_blob()?)? }));
+    Record::from(Head::from_json(head.as_bytes()?)?).try_map(page)
 }
 
 fn checksum<'a>(values: impl Iterator<Item = ValueRef<'a>>) -> i64 {

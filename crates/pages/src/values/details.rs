@@ -3,9 +3,12 @@
 //! A function that must know each field destructures the whole struct, so the compiler asks there when a field comes.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use super::head::UnknownMembers;
 use super::title::{Title, TitleError};
+
+/// Members of a stored object that this version does not know.
+pub type UnknownMembers = Map<String, Value>;
 
 /// The title is `None` if an update cleared it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

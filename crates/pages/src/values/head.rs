@@ -10,19 +10,15 @@
 //! Both stores, the archive and `inspect` have these bytes. A replica of an older version meets members that it does not know, and
 //! keeps them when it writes the page. A deletion drops them: nothing of a deleted page may stay.
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
-use super::details::{Details, DetailsPatch};
+use super::details::{Details, DetailsPatch, UnknownMembers};
 use super::edit_key::EditKeyHash;
 use super::origin::Origin;
 use super::slug::Slug;
 use super::takedown::Takedown;
 use super::timestamp::UnixMillis;
-
-/// Members of a stored object that this version does not know.
-pub type UnknownMembers = Map<String, Value>;
 
 /// Begins with 1 and grows by one with each change of details or text. An import may skip or repeat some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -63,7 +59,7 @@ pub struct PageState {
 }
 
 /// `S` is what is known of the state: [`State`] of any slug, [`Live`] of a page, or the takedown of a [`Tombstone`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head<S = State> {
     pub slug: Slug,
     pub version: PageVersion,
@@ -72,14 +68,11 @@ pub struct Head<S = State> {
     pub updated_at: UnixMillis,
     /// The last write, hiding and showing too. It orders the states of one version.
     pub changed_at: UnixMillis,
-    #[serde(flatten)]
     pub state: S,
-    #[serde(flatten)]
     pub unknown: UnknownMembers,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "StateMembers", into = "StateMembers")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     Active(Live),
     /// To everybody but operators the page is deleted.
@@ -208,9 +201,14 @@ impl Tombstone {
 #[error("the head is not one of this Handbill: {0}")]
 pub struct HeadError(#[from] serde_json::Error);
 
-/// The members of a head's object that depend on its state.
+/// The members of a head's object.
 #[derive(Serialize, Deserialize)]
-struct StateMembers {
+struct Members {
+    slug: Slug,
+    version: PageVersion,
+    created_at: UnixMillis,
+    updated_at: UnixMillis,
+    changed_at: UnixMillis,
     state: StateName,
     #[serde(skip_serializing_if = "Option::is_none")]
     key_sha256: Option<EditKeyHash>,
@@ -224,6 +222,8 @@ struct StateMembers {
     shown_by: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     takedown: Option<Takedown>,
+    #[serde(flatten)]
+    unknown: UnknownMembers,
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -234,8 +234,9 @@ enum StateName {
     Deleted,
 }
 
-impl From<State> for StateMembers {
-    fn from(state: State) -> Self {
+impl Serialize for Head {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { slug, version, created_at, updated_at, changed_at, state, unknown } = self.clone();
         let (state, live, takedown) = match state {
             State::Active(live) => (StateName::Active, Some(live), None),
             State::Hidden(live, takedown) => (StateName::Hidden, Some(live), Some(takedown)),
@@ -247,34 +248,53 @@ impl From<State> for StateMembers {
             }
             None => (None, None, None, None, None),
         };
-        Self { state, key_sha256, details, links, renderer_version, shown_by, takedown }
+        Members {
+            slug,
+            version,
+            created_at,
+            updated_at,
+            changed_at,
+            state,
+            key_sha256,
+            details,
+            links,
+            renderer_version,
+            shown_by,
+            takedown,
+            unknown,
+        }
+        .serialize(serializer)
     }
 }
 
-impl TryFrom<StateMembers> for State {
-    type Error = String;
-
-    fn try_from(members: StateMembers) -> Result<Self, String> {
-        let StateMembers { state, key_sha256, details, links, renderer_version, shown_by, takedown } = members;
-        let live = || {
-            Ok::<_, String>(Live {
-                key_hash: key_sha256.ok_or_else(|| missing("key_sha256"))?,
-                details: details.ok_or_else(|| missing("details"))?,
-                links: links.unwrap_or_default(),
-                renderer_version: renderer_version.unwrap_or_default(),
-                shown_by,
-            })
+impl<'de> Deserialize<'de> for Head {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let found = Members::deserialize(deserializer)?;
+        let live = match (found.state, found.key_sha256, found.details) {
+            (StateName::Deleted, ..) => None,
+            (_, None, _) => return Err(missing("key_sha256")),
+            (_, _, None) => return Err(missing("details")),
+            (_, Some(key_hash), Some(details)) => Some(Live {
+                key_hash,
+                details,
+                links: found.links.unwrap_or_default(),
+                renderer_version: found.renderer_version.unwrap_or_default(),
+                shown_by: found.shown_by,
+            }),
         };
-        Ok(match state {
-            StateName::Active => Self::Active(live()?),
-            StateName::Hidden => Self::Hidden(live()?, takedown.ok_or_else(|| missing("takedown"))?),
-            StateName::Deleted => Self::Deleted(takedown),
-        })
+        let state = match (found.state, live, found.takedown) {
+            (StateName::Hidden, Some(live), Some(takedown)) => State::Hidden(live, takedown),
+            (StateName::Hidden, ..) => return Err(missing("takedown")),
+            (_, Some(live), _) => State::Active(live),
+            (_, None, takedown) => State::Deleted(takedown),
+        };
+        let Members { slug, version, created_at, updated_at, changed_at, unknown, .. } = found;
+        Ok(Self { slug, version, created_at, updated_at, changed_at, state, unknown })
     }
 }
 
-fn missing(member: &str) -> String {
-    format!("a page in this state has no {member}")
+fn missing<E: serde::de::Error>(member: &str) -> E {
+    E::custom(format_args!("a page in this state has no {member}"))
 }
 
 #[cfg(test)]

@@ -3,10 +3,14 @@
 //! After a restore, the lines apply to the older pages ([`Outlook`]).
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr};
 
 use super::head::{Head, Live, PageVersion, State, Tombstone};
+use super::page::Page;
+use super::record::{Lookup, Record};
 use super::slug::Slug;
 use super::takedown::{Takedown, TakedownReason};
 use super::timestamp::UnixMillis;
@@ -40,8 +44,9 @@ pub enum Change {
     Show(Option<String>),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Kind {
     Delete,
     Takedown,
@@ -51,23 +56,30 @@ pub enum Kind {
     Void,
 }
 
-impl Kind {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Delete => "delete",
-            Self::Takedown => "takedown",
-            Self::Hide => "hide",
-            Self::Show => "show",
-            Self::Void => "void",
-        }
-    }
-
-    pub fn of_act(name: &str) -> Option<Self> {
-        [Self::Delete, Self::Takedown, Self::Hide, Self::Show].into_iter().find(|kind| kind.name() == name)
-    }
-}
-
 impl Line {
+    /// The line that the journal must have before `record` is stored; `None` if that is no act. `was_hidden` says whether the record
+    /// takes the place of a hidden page.
+    pub fn of(record: &Record, was_hidden: bool) -> Option<Self> {
+        let takedown = record.takedown();
+        let (kind, version, by) = match record {
+            Record::Active(page) if was_hidden => (Kind::Show, page.head.version, page.head.state.shown_by.clone()),
+            Record::Active(_) => return None,
+            Record::Hidden(page, takedown) => (Kind::Hide, page.head.version, Some(takedown.by.clone())),
+            Record::Deleted(tombstone) => {
+                let kind = if takedown.is_some() { Kind::Takedown } else { Kind::Delete };
+                (kind, tombstone.version, takedown.map(|takedown| takedown.by.clone()))
+            }
+        };
+        Some(Self {
+            kind,
+            slug: record.slug().to_string(),
+            version: version.get(),
+            at: record.changed_at().to_string(),
+            reason: takedown.map(|takedown| takedown.reason),
+            by,
+        })
+    }
+
     fn key(&self) -> (String, u64, String) {
         (self.slug.clone(), self.version, self.at.clone())
     }
@@ -100,9 +112,19 @@ impl Line {
 }
 
 impl Act {
-    /// What this act makes of what a restored store has under its slug; `None` if that stays. Only times compare, because a
-    /// restored page continues from an older version. An absent page that was hidden is deleted, so that no import shows it.
-    pub fn on(&self, found: Option<&Head>) -> Option<Head> {
+    /// The record that repeats this act on what a restored store has under its slug; `None` if that stays.
+    pub fn after(&self, found: Lookup) -> Option<Record> {
+        let found = found.record();
+        let next = self.on(found.as_ref().map(Record::head).as_ref())?;
+        let text = found.as_ref().and_then(Record::page).map(|page| &page.text);
+        // An act shows and hides only a page that is there.
+        let with_text = |head| text.map(|text| Arc::new(Page { head, text: text.clone() })).ok_or(());
+        Record::from(next).try_map(with_text).ok()
+    }
+
+    /// Only times compare, because a restored page continues from an older version. An absent page that was hidden is deleted, so
+    /// that no import shows it.
+    fn on(&self, found: Option<&Head>) -> Option<Head> {
         let Self { slug, version, at, change } = self;
         let Some(found) = found else {
             let takedown = match change {

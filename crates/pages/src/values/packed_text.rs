@@ -25,18 +25,15 @@ pub enum PackedTextError {
     Encoded(#[from] postcard::Error),
 }
 
-pub fn encode(text: &PageText) -> Result<Vec<u8>, PackedTextError> {
-    Ok(postcard::to_allocvec(text)?)
-}
-
-/// Writes `prefix`, the length of `encoded`, and its packed bytes.
-pub fn pack(prefix: &[u8], encoded: &[u8]) -> Result<Vec<u8>, PackedTextError> {
+/// The length of the encoded text, and its packed bytes.
+pub fn pack(text: &PageText) -> Result<Vec<u8>, PackedTextError> {
+    let encoded = postcard::to_allocvec(text)?;
     let packed = COMPRESSOR.with_borrow_mut(|kept| match kept {
-        Some(compressor) => compressor.compress(encoded).ok(),
-        None => kept.insert(Compressor::new(LEVEL).ok()?).compress(encoded).ok(),
+        Some(compressor) => compressor.compress(&encoded).ok(),
+        None => kept.insert(Compressor::new(LEVEL).ok()?).compress(&encoded).ok(),
     });
     let length = u32::try_from(encoded.len()).map_err(|_| PackedTextError::Packed)?;
-    Ok([prefix, &length.to_le_bytes(), &packed.ok_or(PackedTextError::Packed)?].concat())
+    Ok([&length.to_le_bytes(), &*packed.ok_or(PackedTextError::Packed)?].concat())
 }
 
 pub fn unpack(bytes: &[u8]) -> Result<PageText, PackedTextError> {

@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::head::{Head, PageHead, State, Tombstone};
-use super::journal::{Act, Kind, Line};
 use super::page::Page;
 use super::slug::Slug;
 use super::takedown::Takedown;
@@ -111,29 +110,6 @@ impl<T: Headed> Record<T> {
 }
 
 impl Record {
-    /// The line that the journal must have before this record is stored; `None` if that is no act. `was_hidden` says whether it
-    /// takes the place of a hidden page.
-    pub fn journal_line(&self, was_hidden: bool) -> Option<Line> {
-        let takedown = self.takedown();
-        let (kind, version, by) = match self {
-            Self::Active(page) if was_hidden => (Kind::Show, page.head.version, page.head.state.shown_by.clone()),
-            Self::Active(_) => return None,
-            Self::Hidden(page, takedown) => (Kind::Hide, page.head.version, Some(takedown.by.clone())),
-            Self::Deleted(tombstone) => {
-                let kind = if takedown.is_some() { Kind::Takedown } else { Kind::Delete };
-                (kind, tombstone.version, takedown.map(|takedown| takedown.by.clone()))
-            }
-        };
-        Some(Line {
-            kind,
-            slug: self.slug().to_string(),
-            version: version.get(),
-            at: self.changed_at().to_string(),
-            reason: takedown.map(|takedown| takedown.reason),
-            by,
-        })
-    }
-
     /// In memory, about.
     pub fn bytes(&self) -> usize {
         let text = self.page().map_or(0, |page| page.text.content.as_str().len() + page.text.html.len());
@@ -190,16 +166,6 @@ impl<T> Lookup<T> {
 impl Lookup {
     pub fn head(&self) -> Option<Head> {
         self.clone().record().map(|record| record.head())
-    }
-
-    /// The record that repeats `act` of the journal on a restored store; `None` if what is found stays.
-    pub fn after(&self, act: &Act) -> Option<Record> {
-        let found = self.clone().record();
-        let next = act.on(found.as_ref().map(Record::head).as_ref())?;
-        let text = found.as_ref().and_then(Record::page).map(|page| &page.text);
-        // An act shows and hides only a page that is there.
-        let with_text = |head| text.map(|text| Arc::new(Page { head, text: text.clone() })).ok_or(());
-        Record::from(next).try_map(with_text).ok()
     }
 }
 

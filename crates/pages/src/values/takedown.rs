@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 use thiserror::Error;
 
-use super::head::UnknownMembers;
+use super::details::UnknownMembers;
 use super::plain_text::shows_nothing;
 
 pub const MAX_BY_CHARS: usize = 100;
