@@ -10,6 +10,7 @@ use scylla::client::session::Session;
 use scylla::statement::{Consistency, Statement};
 use tokio::time::timeout;
 
+use super::conditional_write::NO_ANSWER;
 use super::schema::select;
 use super::session::send_only_to;
 use super::settings::{ScyllaConsistency, ScyllaSettings, SettingsError};
@@ -44,17 +45,11 @@ impl Kind {
         if state.get_nodes_info().iter().any(|node| node.sharder().is_some()) { Self::Scylla } else { Self::Cassandra }
     }
 
-    fn settings(self) -> &'static str {
+    /// A query, and the right that it needs.
+    fn settings(self) -> (&'static str, &'static str) {
         match self {
-            Self::Cassandra => CASSANDRA_SETTINGS,
-            Self::Scylla => SCYLLA_SETTINGS,
-        }
-    }
-
-    fn grants(self) -> &'static str {
-        match self {
-            Self::Cassandra => "GRANT SELECT ON system_views.settings TO the login",
-            Self::Scylla => "GRANT SELECT ON system.config and ON system.versions TO the login",
+            Self::Cassandra => (CASSANDRA_SETTINGS, "GRANT SELECT ON system_views.settings TO the login"),
+            Self::Scylla => (SCYLLA_SETTINGS, "GRANT SELECT ON system.config and ON system.versions TO the login"),
         }
     }
 }
@@ -63,35 +58,30 @@ impl Kind {
 pub async fn findings(session: &Session, keyspace: &str) -> Vec<String> {
     let kind = Kind::of(session);
     let mut found = Vec::new();
-    let settings = timeout(CHECKS_TIMEOUT, of_settings(session, kind)).await;
-    match settings {
-        Ok(Ok(settings)) => found.extend(settings),
-        Ok(Err(error)) => {
-            let grants = kind.grants();
-            found.push(format!(
-                "the settings of the servers cannot be read, so nothing checks them: {grants} ({error})"
-            ));
-        }
-        Err(_) => found.push("the servers did not tell their settings in time, so nothing checked them".to_owned()),
-    }
-    match timeout(CHECKS_TIMEOUT, of_keyspace(session, kind, keyspace)).await {
-        Ok(Ok(keyspace)) => found.extend(keyspace),
-        failed => tracing::debug!(?failed, "the keyspace could not be checked"),
-    }
+    let checking = async {
+        of_keyspace(session, kind, keyspace, &mut found).await?;
+        of_settings(session, kind, &mut found).await
+    };
+    let reason = match timeout(CHECKS_TIMEOUT, checking).await {
+        Ok(Ok(())) => return found,
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => NO_ANSWER.to_owned(),
+    };
+    let (_, grants) = kind.settings();
+    found.push(format!("the settings of the servers cannot be read, so nothing checks them: {grants} ({reason})"));
     found
 }
 
-async fn of_settings(session: &Session, kind: Kind) -> Result<Vec<String>, Cause> {
-    let mut found = Vec::new();
+async fn of_settings(session: &Session, kind: Kind, found: &mut Vec<String>) -> Result<(), Cause> {
     for node in session.get_cluster_state().get_nodes_info().iter().filter(|node| node.is_connected()) {
-        let mut statement = Statement::new(kind.settings());
+        let mut statement = Statement::new(kind.settings().0);
         statement.set_consistency(Consistency::One);
         send_only_to(&mut statement, node);
         for (name, value) in select::<(String, Option<String>)>(session, statement, ()).await? {
             found.extend(value.and_then(|value| of_setting(node.address.ip(), &name, &value, kind)));
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 fn of_setting(node: IpAddr, name: &str, value: &str, kind: Kind) -> Option<String> {
@@ -115,8 +105,7 @@ fn of_setting(node: IpAddr, name: &str, value: &str, kind: Kind) -> Option<Strin
     }
 }
 
-async fn of_keyspace(session: &Session, kind: Kind, keyspace: &str) -> Result<Vec<String>, Cause> {
-    let mut found = Vec::new();
+async fn of_keyspace(session: &Session, kind: Kind, keyspace: &str, found: &mut Vec<String>) -> Result<(), Cause> {
     let table = format!(
         "SELECT gc_grace_seconds FROM system_schema.tables WHERE keyspace_name = '{keyspace}' AND table_name = 'pages'"
     );
@@ -140,7 +129,7 @@ async fn of_keyspace(session: &Session, kind: Kind, keyspace: &str) -> Result<Ve
         let tablets = select::<(Option<i32>,)>(session, tablets, ()).await.unwrap_or_default();
         found.extend(of_tablets(&version, tablets.iter().any(|(tablets,)| tablets.is_some())));
     }
-    Ok(found)
+    Ok(())
 }
 
 fn of_grace(keyspace: &str, grace: i32) -> Option<String> {

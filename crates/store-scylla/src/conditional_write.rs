@@ -54,7 +54,7 @@ pub(super) const NO_ROW: i64 = 0;
 #[derive(Debug, Default)]
 struct Seen {
     revision: i64,
-    ids: WriteIds,
+    ids: Vec<u8>,
 }
 
 /// What is known of a write.
@@ -69,7 +69,7 @@ enum Outcome {
 
 impl Seen {
     fn outcome(&self, id: &WriteId, expected: i64, is_first: bool) -> Outcome {
-        if self.ids.has(id) {
+        if self.ids.as_chunks().0.contains(id) {
             Outcome::Done
         } else if is_first || expected == NO_ROW || self.revision.saturating_sub(expected) <= i64::from(KEPT_IDS) {
             Outcome::NotDone
@@ -176,7 +176,7 @@ fn read(answer: QueryResult) -> Result<Option<Seen>, Cause> {
     let ids = column("write_ids").and_then(CqlValue::as_blob);
     Ok(Some(Seen {
         revision: column("revision").and_then(CqlValue::as_bigint).unwrap_or(NO_ROW),
-        ids: ids.map_or_else(WriteIds::default, |ids| WriteIds::of_bytes(ids)),
+        ids: ids.cloned().unwrap_or_default(),
     }))
 }
 
@@ -231,33 +231,15 @@ pub(super) type WriteId = [u8; 16];
 /// How many ids of its last writes a row keeps, besides the id of its first.
 const KEPT_IDS: u8 = 8;
 
-/// The ids of a row's writes: the last eight, newest first, then the first, which decides whether a create was done
+/// The ids of a row's writes, after another one: the last eight, newest first, then the first, which decides whether a create was done
 /// however many writes followed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct WriteIds(Vec<WriteId>);
-
-impl WriteIds {
-    pub(super) fn of_bytes(bytes: &[u8]) -> Self {
-        Self(bytes.as_chunks().0.to_vec())
+pub(super) fn with_id(ids: &[u8], id: &WriteId) -> Vec<u8> {
+    let oldest = usize::from(KEPT_IDS) * id.len();
+    let mut ids = [id, ids].concat();
+    if ids.len() > oldest + id.len() {
+        ids.drain(oldest..oldest + id.len());
     }
-
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
-        self.0.concat()
-    }
-
-    #[must_use]
-    pub(super) fn with(&self, id: WriteId) -> Self {
-        let mut ids = vec![id];
-        ids.extend(&self.0);
-        if ids.len() > usize::from(KEPT_IDS) + 1 {
-            ids.remove(KEPT_IDS.into());
-        }
-        Self(ids)
-    }
-
-    fn has(&self, id: &WriteId) -> bool {
-        self.0.contains(id)
-    }
+    ids
 }
 
 pub(super) fn new_id(mut random: &Random) -> WriteId {
@@ -280,8 +262,8 @@ mod tests {
     fn a_refusal_is_believed_if_it_names_every_write_since() {
         let mine = [0; 16];
         let seen = |revision: i64, last_is_mine: bool| {
-            let others = (1..=8).fold(WriteIds::default(), |ids, number| ids.with([number; 16]));
-            Seen { revision, ids: others.with(if last_is_mine { mine } else { [9; 16] }) }
+            let others = (1..=8).fold(Vec::new(), |ids, number| with_id(&ids, &[number; 16]));
+            Seen { revision, ids: with_id(&others, if last_is_mine { &mine } else { &[9; 16] }) }
         };
         for is_first in [true, false] {
             assert_eq!(seen(4, true).outcome(&mine, 3, is_first), Done);
@@ -353,9 +335,8 @@ mod tests {
 
     #[test]
     fn the_ids_of_the_last_eight_writes_and_of_the_first_are_kept() {
-        let ids = (1..=12).fold(WriteIds::default(), |ids, number| ids.with([number; 16]));
-        let kept: Vec<_> = ids.0.iter().map(|id| id[0]).collect();
+        let ids = (1..=12).fold(Vec::new(), |ids, number| with_id(&ids, &[number; 16]));
+        let kept: Vec<_> = ids.chunks(16).map(|id| id[0]).collect();
         assert_eq!(kept, [12, 11, 10, 9, 8, 7, 6, 5, 1]);
-        assert_eq!(WriteIds::of_bytes(&ids.to_bytes()), ids);
     }
 }

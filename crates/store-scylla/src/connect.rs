@@ -10,6 +10,7 @@ use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::checks;
+use super::conditional_write::NO_ANSWER;
 use super::schema::{self, MIGRATIONS, SchemaError, SchemaState};
 use super::session::{self, Limits, RETRY_INTERVAL};
 use super::settings::{ScyllaSettings, SettingsError};
@@ -26,8 +27,6 @@ pub enum ConnectError {
     SchemaTooNew,
     #[error(transparent)]
     Schema(SchemaError),
-    #[error("the cluster was not reached within --schema-wait")]
-    OutOfReach,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,11 +67,8 @@ impl ScyllaStore {
                 last = Some(now);
             }
         };
-        let (session, datacenter) = session::connect(settings, session::KEEPALIVE_TIMEOUT, |error| {
-            report(Progress::OutOfReach(session::explained(&error, settings)));
-            Ok::<_, ConnectError>(())
-        })
-        .await?;
+        let wait = |reason| report(Progress::OutOfReach(reason));
+        let (session, datacenter) = session::connect(settings, session::KEEPALIVE_TIMEOUT, None, wait).await?;
         let session = Arc::new(session);
         let started = Instant::now();
         loop {
@@ -131,6 +127,6 @@ impl ScyllaStore {
         let store = Self::new(Limits::OF_COMMANDS, Random::System, Arc::new(SystemClock::new()));
         let report = |progress: &Progress| tracing::info!(?progress, "connecting with the database");
         let connecting = timeout(settings.schema_wait, store.connect(settings, report)).await;
-        connecting.unwrap_or(Err(ConnectError::OutOfReach)).map(|()| store)
+        connecting.unwrap_or_else(|_| Err(SettingsError::OutOfReach(NO_ANSWER.to_owned()).into())).map(|()| store)
     }
 }

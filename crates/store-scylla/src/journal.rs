@@ -29,7 +29,7 @@ use super::conditional_write::WriteId;
 use super::store::{Connected, ScyllaStore};
 
 /// Partitions of one day.
-const SHARDS: u64 = 16;
+const SHARDS: u8 = 16;
 
 const MILLIS_OF_A_DAY: i64 = 24 * 60 * 60 * 1000;
 
@@ -79,15 +79,15 @@ impl Connected {
         let reason = reason.map_or("", |reason| reason.code());
         let by = by.as_deref().unwrap_or_default();
         let values = (day, shard, at, slug, id, kind, version.cast_signed(), reason, by);
-        self.execute(&self.statements.write_journal, values).await
+        self.send(&self.statements.write_journal, values).await.map(drop)
     }
 
     /// A line that stays open costs each export a look at its page.
     pub(super) async fn settle(&self, entry: &JournalEntry, is_done: bool) {
         let (day, shard, at, slug, id) = &entry.key;
         for _ in 0..SETTLING_ATTEMPTS {
-            match self.execute(&self.statements.settle_journal, (is_done, day, shard, at, slug, id)).await {
-                Ok(()) => return,
+            match self.send(&self.statements.settle_journal, (is_done, day, shard, at, slug, id)).await {
+                Ok(_) => return,
                 Err(error) => tracing::debug!(slug, %error, is_done, "a line of the journal is not settled yet"),
             }
             sleep(SETTLE_AGAIN).await;
@@ -129,7 +129,7 @@ impl OperatedStore for ScyllaStore {
             Some(since) => {
                 // The clock of another process may be a day ahead.
                 let days = day(since).0..=day(now).0 + 1;
-                let parts = days.flat_map(|day| (0..SHARDS).map(move |shard| (CqlDate(day), as_shard(shard))));
+                let parts = days.flat_map(|day| (0..SHARDS.cast_signed()).map(move |shard| (CqlDate(day), shard)));
                 let reading = Arc::clone(connected);
                 let read = move |part: (CqlDate, i8)| {
                     let connected = Arc::clone(&reading);
@@ -186,9 +186,5 @@ fn day(now: UnixMillis) -> CqlDate {
 }
 
 fn shard(slug: &Slug) -> i8 {
-    as_shard(xxh3_64(slug.as_str().as_bytes()) % SHARDS)
-}
-
-fn as_shard(number: u64) -> i8 {
-    i8::try_from(number).unwrap_or(0)
+    i8::try_from(xxh3_64(slug.as_str().as_bytes()) % u64::from(SHARDS)).unwrap_or(0)
 }

@@ -40,7 +40,7 @@ mod store;
 
 pub use checks::findings;
 pub use connect::{ConnectError, Progress};
-pub use migrate::{LockError, LockTimes, MigrateError, Report, migrate, migrate_with};
+pub use migrate::{LOCK_WAIT, LockError, MigrateError, Report, migrate, migrate_with};
 pub use session::{Limits, builder};
 pub use settings::{ScyllaConsistency, ScyllaSettings, SettingsError};
 pub use store::ScyllaStore;

@@ -56,19 +56,12 @@ pub(super) fn tls(settings: &ScyllaSettings) -> Result<Option<ClientConfig>, Set
     let Some(file) = &settings.ca_file else {
         return if files.is_empty() { Ok(None) } else { Err(SettingsError::IdentityWithoutTls) };
     };
-    let unusable = |reason: Reason| unusable(file, "--scylla-ca-file", reason);
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| unusable(error.into()))? {
-        roots.add(certificate.map_err(|error| unusable(error.into()))?).map_err(|error| unusable(error.into()))?;
-    }
-    if roots.is_empty() {
-        return Err(unusable("it holds no certificate".into()));
-    }
+    let roots = authorities(file).map_err(|reason| unusable(file, "--scylla-ca-file", reason))?;
     // Other libraries may have chosen another provider.
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .map_err(|error| unusable(error.into()))?
+        .map_err(|error| unusable(file, "--scylla-ca-file", error))?
         .with_root_certificates(roots);
     let mut config = if files.is_empty() {
         config.with_no_client_auth()
@@ -80,6 +73,14 @@ pub(super) fn tls(settings: &ScyllaSettings) -> Result<Option<ClientConfig>, Set
     // A resumed session would keep its first certificate.
     config.resumption = Resumption::disabled();
     Ok(Some(config))
+}
+
+fn authorities(file: &Path) -> Result<RootCertStore, Reason> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(file)? {
+        roots.add(certificate?)?;
+    }
+    if roots.is_empty() { Err("it holds no certificate".into()) } else { Ok(roots) }
 }
 
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! `handbill migrate`: brings a keyspace up to date, one process at a time.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -39,6 +40,12 @@ const FIRST_CONDITIONAL_WRITE: &str = "DELETE FROM pages WHERE slug = '-' IF EXI
 /// The migrations fit one datacentre. Between regions a read would be sent to a third copy before its answer can be there.
 const SECOND_READ_BETWEEN_REGIONS: &str = "ALTER TABLE pages WITH speculative_retry = '500ms'";
 
+/// How long the lock outlives a process. Renewed three times as often.
+const LOCK_TTL: Duration = Duration::from_mins(1);
+
+/// How long a process waits for another one.
+pub const LOCK_WAIT: Duration = Duration::from_mins(5);
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub keyspace: String,
@@ -63,8 +70,6 @@ impl fmt::Display for Report {
 pub enum MigrateError {
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    #[error("the cluster cannot be reached: {0}")]
-    OutOfReach(String),
     #[error(
         "the database did not answer within --schema-wait: start the majority of its nodes, and run this again. What was asked may still \
          be done until then"
@@ -72,45 +77,27 @@ pub enum MigrateError {
     NoMajority,
     #[error("the database refused or did not answer: {0}")]
     Execution(#[from] ExecutionError),
-    #[error("the keyspace cannot be used: {0}")]
-    Keyspace(#[from] UseKeyspaceError),
     #[error(transparent)]
     Schema(#[from] SchemaError),
     #[error(transparent)]
     Lock(#[from] LockError),
     #[error("the schema was contracted by a later version of Handbill: run that version's migrate")]
     TooNew,
-    #[error("after migrating the schema is {0:?}, not up to date")]
-    NotCurrent(SchemaState),
 }
 
 impl MigrateError {
     /// Whether no migration was applied, because none may be.
     pub fn is_refusal(&self) -> bool {
-        matches!(
-            self,
-            Self::Settings(_) | Self::OutOfReach(_) | Self::NoMajority | Self::Lock(LockError::Held) | Self::TooNew
-        )
+        matches!(self, Self::Settings(_) | Self::NoMajority | Self::Lock(LockError::Held) | Self::TooNew)
     }
 }
 
 /// Creates a missing keyspace. Waits up to `--schema-wait` for the cluster.
 pub async fn migrate(settings: &ScyllaSettings, random: &Random) -> Result<Report, MigrateError> {
-    let started = Instant::now();
-    let mut is_logged = false;
-    #[expect(clippy::result_large_err, reason = "the error is made once, and ends the program")]
-    let (session, datacenter) = session::connect(settings, session::REQUEST_TIMEOUT, |error| {
-        if started.elapsed() >= settings.schema_wait {
-            return Err(MigrateError::OutOfReach(session::explained(&error, settings)));
-        }
-        if !is_logged {
-            tracing::warn!(reason = session::explained(&error, settings), "waiting for the database");
-            is_logged = true;
-        }
-        Ok(())
-    })
-    .await?;
-    migrate_with(&session, settings, datacenter.as_deref(), MIGRATIONS, LockTimes::default(), random).await
+    let give_up = Instant::now() + settings.schema_wait;
+    let log = |reason| tracing::warn!(reason, "waiting for the database");
+    let (session, datacenter) = session::connect(settings, session::REQUEST_TIMEOUT, Some(give_up), log).await?;
+    migrate_with(&session, settings, datacenter.as_deref(), MIGRATIONS, LOCK_WAIT, random).await
 }
 
 pub async fn migrate_with(
@@ -118,19 +105,26 @@ pub async fn migrate_with(
     settings: &ScyllaSettings,
     datacenter: Option<&str>,
     migrations: &[Migration],
-    times: LockTimes,
+    lock_wait: Duration,
     random: &Random,
 ) -> Result<Report, MigrateError> {
     let keyspace = settings.keyspace.as_str();
     // Without a majority, ScyllaDB changes no schema, and Cassandra gives no lock.
     let max_silence = settings.schema_wait.max(session::REQUEST_TIMEOUT);
     let entering = timeout(max_silence, enter(session, settings, datacenter));
-    let made_keyspace = entering.await.unwrap_or(Err(MigrateError::NoMajority))?;
+    let found = entering.await.unwrap_or(Err(MigrateError::NoMajority))?;
     let work = async {
         // First: two processes with different consistencies must not both write.
         let consistency = make_setting(session, keyspace, CONSISTENCY, &settings.consistency.to_string()).await?;
         checks::check_consistency(settings, &consistency)?;
-        record_datacenter(session, settings, datacenter).await?;
+        let recorded = schema::setting(session, keyspace, DATACENTER).await.map_err(SchemaError::from)?;
+        if recorded.unwrap_or_default().is_empty() {
+            checks::check_copies(settings, datacenter, found.as_ref(), false)?;
+        }
+        // Once. With `global`, replicas in every datacentre write.
+        let here = datacenter.filter(|_| settings.consistency == ScyllaConsistency::Local).unwrap_or_default();
+        let recorded = make_setting(session, keyspace, DATACENTER, here).await?;
+        checks::check_datacenter(settings, datacenter, &recorded)?;
         let applied = apply(session, keyspace, migrations).await?;
         if settings.consistency == ScyllaConsistency::Global && !applied.is_empty() {
             change_schema(session, SECOND_READ_BETWEEN_REGIONS).await?;
@@ -141,44 +135,34 @@ pub async fn migrate_with(
         make_setting(session, keyspace, SECRET, &hex::encode(new_slug_secret(random).as_bytes())).await?;
         Ok::<_, MigrateError>(applied)
     };
-    let times = LockTimes { max_silence, ..times };
-    let applied = while_locked(session, keyspace, times, random, work).await??;
-    Ok(Report { keyspace: keyspace.to_owned(), made_keyspace, applied })
+    let lock = Lock { session, keyspace, holder: hex::encode(&new_id(random)), max_wait: lock_wait, max_silence };
+    let applied = lock.during(work).await??;
+    Ok(Report { keyspace: keyspace.to_owned(), made_keyspace: found.is_none(), applied })
 }
 
-/// Makes what the lock needs, which is in the keyspace. Says whether the keyspace was made.
-async fn enter(session: &Session, settings: &ScyllaSettings, datacenter: Option<&str>) -> Result<bool, MigrateError> {
-    let keyspace = settings.keyspace.as_str();
-    let is_missing = !schema::exists(session, "keyspaces WHERE keyspace_name = ?", keyspace).await?;
-    if is_missing {
-        let (Some(datacenter), ScyllaConsistency::Local) = (datacenter, settings.consistency) else {
-            return Err(SettingsError::NoKeyspace(keyspace.to_owned()).into());
-        };
-        change_schema(session, &keyspace_statement(settings, datacenter)).await?;
-    }
-    enter_keyspace(session, keyspace).await?;
-    let found = checks::datacenters(session, keyspace).await.map_err(SchemaError::Unreadable)?;
-    checks::check_copies(settings, datacenter, found.as_ref(), true)?;
-    for statement in OWN_TABLES {
-        change_schema(session, statement).await?;
-    }
-    Ok(is_missing)
-}
-
-/// Writes once where the pages live, unless replicas in every datacentre write.
-async fn record_datacenter(
+/// Makes what the lock needs, which is in the keyspace. Returns where that had its copies; `None` if it was made.
+async fn enter(
     session: &Session,
     settings: &ScyllaSettings,
     datacenter: Option<&str>,
-) -> Result<(), MigrateError> {
+) -> Result<Option<BTreeSet<String>>, MigrateError> {
     let keyspace = settings.keyspace.as_str();
-    let here = datacenter.filter(|_| settings.consistency == ScyllaConsistency::Local).unwrap_or_default();
-    if schema::setting(session, keyspace, DATACENTER).await.map_err(SchemaError::Unreadable)?.is_none() {
-        let found = checks::datacenters(session, keyspace).await.map_err(SchemaError::Unreadable)?;
-        checks::check_copies(settings, datacenter, found.as_ref(), false)?;
+    let found = checks::datacenters(session, keyspace).await.map_err(SchemaError::Unreadable)?;
+    checks::check_copies(settings, datacenter, found.as_ref(), true)?;
+    if found.is_none() {
+        let (Some(datacenter), ScyllaConsistency::Local) = (datacenter, settings.consistency) else {
+            return Err(SettingsError::NoKeyspace(keyspace.to_owned()).into());
+        };
+        let (datacenter, copies) = (datacenter.replace('\'', "''"), settings.replication_factor);
+        let replication = format!("{{'class': 'NetworkTopologyStrategy', '{datacenter}': {copies}}}");
+        let create = format!("CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = {replication}");
+        change_schema(session, &create).await?;
     }
-    let recorded = make_setting(session, keyspace, DATACENTER, here).await?;
-    Ok(checks::check_datacenter(settings, datacenter, &recorded)?)
+    enter_keyspace(session, keyspace).await.map_err(|error| SchemaError::Unreadable(error.into()))?;
+    for statement in OWN_TABLES {
+        change_schema(session, statement).await?;
+    }
+    Ok(found)
 }
 
 /// Writes a setting, unless it is there. Returns what is there then.
@@ -214,16 +198,6 @@ async fn enter_keyspace(session: &Session, keyspace: &str) -> Result<(), UseKeys
     }
 }
 
-fn keyspace_statement(settings: &ScyllaSettings, datacenter: &str) -> String {
-    format!(
-        "CREATE KEYSPACE IF NOT EXISTS {keyspace}\nWITH replication = {{'class': 'NetworkTopologyStrategy', \
-         '{datacenter}': {copies}}}",
-        keyspace = settings.keyspace,
-        datacenter = datacenter.replace('\'', "''"),
-        copies = settings.replication_factor,
-    )
-}
-
 async fn apply(session: &Session, keyspace: &str, migrations: &[Migration]) -> Result<Vec<String>, MigrateError> {
     let applied = schema::applied(session, keyspace).await?;
     if schema::compare(migrations, &applied)? == SchemaState::NewerContracted {
@@ -245,10 +219,7 @@ async fn apply(session: &Session, keyspace: &str, migrations: &[Migration]) -> R
         repeated(session, cql, values).await?;
         names.push(format!("{:04} {}", migration.number, migration.name));
     }
-    match schema::check(session, keyspace, migrations).await? {
-        SchemaState::Current | SchemaState::NewerExpanded => Ok(names),
-        state => Err(MigrateError::NotCurrent(state)),
-    }
+    Ok(names)
 }
 
 /// Ignores a change that was made before.
@@ -269,27 +240,10 @@ async fn change_schema(session: &Session, cql: &str) -> Result<(), MigrateError>
 }
 
 fn is_already_done(error: &ExecutionError) -> bool {
-    match error {
-        ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::Invalid, message)) => {
-            ALREADY_DONE.iter().any(|part| message.contains(part))
-        }
-        _ => false,
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct LockTimes {
-    /// How long the lock outlives a process. Renewed three times as often.
-    pub ttl: Duration,
-    pub max_wait: Duration,
-    /// How long the database may give no answer.
-    pub max_silence: Duration,
-}
-
-impl Default for LockTimes {
-    fn default() -> Self {
-        Self { ttl: Duration::from_mins(1), max_wait: Duration::from_mins(5), max_silence: Duration::from_mins(1) }
-    }
+    let ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::Invalid, message)) = error else {
+        return false;
+    };
+    ALREADY_DONE.iter().any(|part| message.contains(part))
 }
 
 #[derive(Debug, Error)]
@@ -302,55 +256,45 @@ pub enum LockError {
     Database(#[from] Cause),
 }
 
-/// Does `work` under the lock of `migrate`: a row of `settings` with a TTL, which its holder renews.
+/// The lock of `migrate`: a row of `settings` with a TTL, which its holder renews.
 ///
 /// A suspended holder's statement may finish after another process has the lock. All statements can be repeated, and
 /// all go through one node, so this is harmless.
-async fn while_locked<T>(
-    session: &Session,
-    keyspace: &str,
-    times: LockTimes,
-    random: &Random,
-    work: impl Future<Output = T>,
-) -> Result<T, LockError> {
-    let lock = Lock { session, keyspace, holder: hex::encode(&new_id(random)), times };
-    lock.take().await?;
-    let done = tokio::select! {
-        done = work => done,
-        lost = lock.renew() => return Err(lost),
-    };
-    // Otherwise the next process waits until the lock ends.
-    let _ = lock.update("SET value = null", "value = ?", (&lock.holder,)).await;
-    Ok(done)
-}
-
 struct Lock<'a> {
     session: &'a Session,
     keyspace: &'a str,
     holder: String,
-    times: LockTimes,
+    max_wait: Duration,
+    /// How long the database may give no answer.
+    max_silence: Duration,
 }
 
 impl Lock<'_> {
-    fn ttl(&self) -> String {
-        format!("USING TTL {} SET value = ?", self.times.ttl.as_secs().max(1))
+    async fn during<T>(&self, work: impl Future<Output = T>) -> Result<T, LockError> {
+        self.take().await?;
+        let done = tokio::select! {
+            done = work => done,
+            lost = self.renew() => return Err(lost),
+        };
+        // Otherwise the next process waits until the lock ends.
+        let _ = self.update("SET value = null", "value = ?", (&self.holder,)).await;
+        Ok(done)
     }
 
     async fn take(&self) -> Result<(), LockError> {
         let started = Instant::now();
         loop {
-            let taken = self.update(&self.ttl(), "value = null", (&self.holder,)).await;
-            // A failed attempt may have been done.
-            let error = match (taken, self.renewed().await) {
-                (Ok(true), _) | (_, Ok(true)) => return Ok(()),
-                (Err(error), _) | (_, Err(error)) => Some(error),
-                (Ok(false), Ok(false)) => None,
+            let taken = match self.update(&hold(), "value = null", (&self.holder,)).await {
+                Ok(true) => Ok(true),
+                // This attempt, or an earlier one that failed, may have been done.
+                _ => self.renewed().await,
             };
-            let longest = if error.is_some() { self.times.max_silence } else { self.times.max_wait };
-            if started.elapsed() >= longest {
-                return Err(error.map_or(LockError::Held, LockError::Database));
+            match taken {
+                Ok(true) => return Ok(()),
+                Ok(false) if started.elapsed() >= self.max_wait => return Err(LockError::Held),
+                Err(error) if started.elapsed() >= self.max_silence => return Err(error.into()),
+                _ => sleep(RETRY_INTERVAL).await,
             }
-            sleep(RETRY_INTERVAL).await;
         }
     }
 
@@ -358,19 +302,19 @@ impl Lock<'_> {
     async fn renew(&self) -> LockError {
         let mut renewed = Instant::now();
         loop {
-            sleep(self.times.ttl / 3).await;
+            sleep(LOCK_TTL / 3).await;
             let began = Instant::now();
             match self.renewed().await {
                 Ok(true) => renewed = began,
                 Ok(false) => return LockError::Lost,
-                Err(error) if renewed.elapsed() + self.times.ttl / 3 >= self.times.ttl => return error.into(),
+                Err(error) if renewed.elapsed() + LOCK_TTL / 3 >= LOCK_TTL => return error.into(),
                 Err(_) => {}
             }
         }
     }
 
     async fn renewed(&self) -> Result<bool, Cause> {
-        self.update(&self.ttl(), "value = ?", (&self.holder, &self.holder)).await
+        self.update(&hold(), "value = ?", (&self.holder, &self.holder)).await
     }
 
     async fn update(&self, set: &str, condition: &str, values: impl SerializeRow) -> Result<bool, Cause> {
@@ -380,4 +324,8 @@ impl Lock<'_> {
         let row: Row = rows.first_row()?;
         Ok(row.columns[index].as_ref().and_then(CqlValue::as_boolean) == Some(true))
     }
+}
+
+fn hold() -> String {
+    format!("USING TTL {} SET value = ?", LOCK_TTL.as_secs())
 }

@@ -18,7 +18,7 @@ use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, Statement};
 use scylla::{DeserializeRow, SerializeRow};
 
-use super::conditional_write::{WriteId, WriteIds};
+use super::conditional_write::{WriteId, with_id};
 use super::session::Limits;
 use super::settings::ScyllaConsistency;
 
@@ -110,12 +110,11 @@ impl WritePage {
     pub(super) fn new(record: &Record, base: Option<HeadRow>, id: WriteId) -> Result<Self, PackedTextError> {
         let (expected_revision, expected_write_ids) = base.map_or((None, None), |base| (base.revision, base.write_ids));
         let revision = expected_revision.unwrap_or(0) + 1;
-        let ids = WriteIds::of_bytes(expected_write_ids.as_deref().unwrap_or_default()).with(id);
         let text = record.page().map_or_else(|| Ok(Vec::new()), |page| packed_text::pack(&page.text))?;
         Ok(Self {
             slug: record.slug().to_string(),
             revision,
-            write_ids: ids.to_bytes(),
+            write_ids: with_id(expected_write_ids.as_deref().unwrap_or_default(), &id),
             head: (revision, record.head().to_json()),
             text: (revision, text),
             expected_revision,
@@ -134,7 +133,7 @@ pub(super) struct Statements {
     pub(super) read_all: PreparedStatement,
     /// Also completes interrupted writes.
     pub(super) read_all_serially: PreparedStatement,
-    /// Two tokens and a number → `WholeRow`s.
+    /// Two tokens → `WholeRow`s.
     pub(super) scan: PreparedStatement,
     /// Binds a `WritePage`.
     pub(super) write_page: PreparedStatement,
@@ -177,7 +176,7 @@ impl Statements {
         let [pages, journal, settings] = ["pages", "journal", "settings"].map(|table| format!("{keyspace}.{table}"));
         let heads = format!("SELECT {HEAD} FROM {pages} WHERE slug = ?");
         let rows = format!("SELECT {WHOLE} FROM {pages} WHERE slug = ?");
-        let scan = format!("SELECT {WHOLE} FROM {pages} WHERE token(slug) > ? AND token(slug) <= ? LIMIT ?");
+        let scan = format!("SELECT {WHOLE} FROM {pages} WHERE token(slug) > ? AND token(slug) <= ?");
         let write_page = format!(
             "UPDATE {pages} SET revision = :revision, write_ids = :write_ids, head = :head, text = :text \
              WHERE slug = :slug IF revision = :expected_revision AND write_ids = :expected_write_ids"

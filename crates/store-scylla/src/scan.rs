@@ -29,18 +29,13 @@ impl ScyllaStore {
         let unavailable = |cause: Cause| StoreError::Unavailable(cause);
         let _permit = self.read_permit().await?;
         let connected = self.connected()?;
-        // One more shows whether this batch is the last.
-        let most = i32::try_from(limit.records.max(1).saturating_add(1)).unwrap_or(i32::MAX);
-        let rows =
-            Box::pin(connected.session.execute_iter(connected.statements.scan.clone(), (after, until, most))).await;
+        let rows = Box::pin(connected.session.execute_iter(connected.statements.scan.clone(), (after, until))).await;
         let rows = rows.map_err(|error| unavailable(error.into()))?;
         let mut rows = rows.rows_stream::<WholeRow>().map_err(|error| unavailable(error.into()))?;
         let mut records = Vec::new();
         let mut bytes = 0;
         let mut last = None;
-        let mut count = 0;
         while let Some(row) = rows.next().await {
-            count += 1;
             let row = row.map_err(|error| unavailable(error.into()))?;
             // Rows with one token stay in one batch.
             let is_full = records.len() >= limit.records.max(1) || bytes >= limit.bytes;
@@ -53,7 +48,7 @@ impl ScyllaStore {
                 records.push(record);
             }
         }
-        Ok((records, last.filter(|_| count == most).map(|last| (last, until))))
+        Ok((records, None))
     }
 
     async fn scanned(&self, row: WholeRow) -> Result<Option<Result<Record, UnreadableRecord>>, StoreError> {

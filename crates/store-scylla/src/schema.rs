@@ -1,7 +1,6 @@
 //! This program's migrations, and how a keyspace's schema compares with them.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use handbill_pages::ports::page_store::Cause;
 use handbill_pages::values::hex;
@@ -11,6 +10,7 @@ use scylla::deserialize::row::DeserializeRow;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::Statement;
 use sha2::{Digest, Sha256};
+use strum::{Display, IntoStaticStr};
 use thiserror::Error;
 
 pub(super) const COMPONENT: &str = "handbill";
@@ -36,7 +36,8 @@ pub struct Migration {
     pub cql: &'static str,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Phase {
     /// Only adds to the schema: programs of the version before keep working.
     Expand,
@@ -57,34 +58,24 @@ impl Migration {
 
 impl Phase {
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Expand => "expand",
-            Self::Contract => "contract",
-        }
+        self.into()
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display)]
 pub enum SchemaState {
+    #[strum(to_string = "there is no schema")]
     Missing,
+    #[strum(to_string = "the schema belongs to an older version")]
     Older,
+    #[strum(to_string = "the schema belongs to this version")]
     Current,
     /// A later program only added to the schema.
+    #[strum(to_string = "the schema belongs to a later version")]
     NewerExpanded,
     /// A later program removed what this one needs.
+    #[strum(to_string = "a later version removed what this one needs from the schema")]
     NewerContracted,
-}
-
-impl fmt::Display for SchemaState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Missing => "there is no schema",
-            Self::Older => "the schema belongs to an older version",
-            Self::Current => "the schema belongs to this version",
-            Self::NewerExpanded => "the schema belongs to a later version",
-            Self::NewerContracted => "a later version removed what this one needs from the schema",
-        })
-    }
 }
 
 #[derive(Debug, Error)]
@@ -107,17 +98,14 @@ pub async fn check(session: &Session, keyspace: &str, known: &[Migration]) -> Re
 }
 
 pub(super) async fn applied(session: &Session, keyspace: &str) -> Result<Vec<AppliedMigration>, SchemaError> {
-    if !exists(session, "tables WHERE keyspace_name = ? AND table_name = 'schema_migrations'", keyspace).await? {
+    let tables =
+        "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ? AND table_name = 'schema_migrations'";
+    if select::<(String,)>(session, tables, (keyspace,)).await?.is_empty() {
         return Ok(Vec::new());
     }
     let cql =
         format!("SELECT number, phase, checksum FROM {keyspace}.schema_migrations WHERE component = '{COMPONENT}'");
     Ok(select(session, cql, ()).await?)
-}
-
-pub(super) async fn exists(session: &Session, which: &str, keyspace: &str) -> Result<bool, SchemaError> {
-    let cql = format!("SELECT keyspace_name FROM system_schema.{which}");
-    Ok(!select::<(String,)>(session, cql, (keyspace,)).await?.is_empty())
 }
 
 /// A setting of `migrate`; `None` if that has not written it yet.

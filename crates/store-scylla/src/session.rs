@@ -137,13 +137,14 @@ pub fn builder(settings: &ScyllaSettings) -> Result<SessionBuilder, SettingsErro
     Ok(builder)
 }
 
-/// Connects, and returns the session with the preferred datacentre. Tries again unless `failed` returns an error. A node that is silent for
-/// `longest_silence` is given up.
-pub(super) async fn connect<E: From<SettingsError>>(
+/// Connects, and returns the session with the preferred datacentre. Tries again until `give_up`, and reports the reason each time. A node
+/// that is silent for `longest_silence` is given up.
+pub(super) async fn connect(
     settings: &ScyllaSettings,
     longest_silence: Duration,
-    mut failed: impl FnMut(NewSessionError) -> Result<(), E>,
-) -> Result<(Session, Option<String>), E> {
+    give_up: Option<Instant>,
+    mut report: impl FnMut(String),
+) -> Result<(Session, Option<String>), SettingsError> {
     loop {
         // A password or certificate may have been corrected.
         let mut builder = builder(settings)?;
@@ -153,34 +154,34 @@ pub(super) async fn connect<E: From<SettingsError>>(
                 let datacenter = choose_datacenter(&session, settings)?;
                 return Ok((session, datacenter));
             }
-            Err(error) => failed(error)?,
+            Err(error) if give_up.is_some_and(|give_up| give_up <= Instant::now()) => {
+                return Err(SettingsError::OutOfReach(explained(&error, settings)));
+            }
+            Err(error) => report(explained(&error, settings)),
         }
         sleep(RETRY_INTERVAL).await;
     }
 }
 
 /// The reason in one line, with our options in place of the driver's.
-pub(super) fn explained(error: &NewSessionError, settings: &ScyllaSettings) -> String {
+fn explained(error: &NewSessionError, settings: &ScyllaSettings) -> String {
     let NewSessionError::MetadataError(MetadataError::ConnectionPoolError(ConnectionPoolError::Broken {
         last_connection_error: reason,
     })) = error
     else {
         return error.to_string();
     };
-    let login = "check --scylla-username and --scylla-password-file";
-    match reason {
-        ConnectionError::ConnectionSetupRequestError(setup) => match setup.get_error() {
-            ConnectionSetupRequestErrorKind::MissingAuthentication => {
-                "the database wants a login: give --scylla-username and --scylla-password-file".to_owned()
-            }
-            ConnectionSetupRequestErrorKind::DbError(DbError::AuthenticationError, text) => {
-                format!("the database refuses the login ({text}): {login}")
-            }
-            ConnectionSetupRequestErrorKind::BrokenConnection(_) if settings.ca_file.is_none() => {
-                format!("{reason}: if the database wants TLS, give --scylla-ca-file")
-            }
-            _ => reason.to_string(),
-        },
+    let ConnectionError::ConnectionSetupRequestError(setup) = reason else { return reason.to_string() };
+    match setup.get_error() {
+        ConnectionSetupRequestErrorKind::MissingAuthentication => {
+            "the database wants a login: give --scylla-username and --scylla-password-file".to_owned()
+        }
+        ConnectionSetupRequestErrorKind::DbError(DbError::AuthenticationError, text) => {
+            format!("the database refuses the login ({text}): check --scylla-username and --scylla-password-file")
+        }
+        ConnectionSetupRequestErrorKind::BrokenConnection(_) if settings.ca_file.is_none() => {
+            format!("{reason}: if the database wants TLS, give --scylla-ca-file")
+        }
         _ => reason.to_string(),
     }
 }

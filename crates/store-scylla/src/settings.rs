@@ -1,16 +1,16 @@
 //! The settings of the store. Errors name the program's options.
 
-use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use scylla::statement::{Consistency, SerialConsistency};
+use strum::{Display, EnumString};
 use thiserror::Error;
 
 /// The copies that agree on each write; a majority answers each read. Never mix the two on one keyspace: their
 /// majorities need not share a copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString)]
+#[strum(serialize_all = "lowercase", parse_err_ty = Advice, parse_err_fn = unknown_consistency)]
 pub enum ScyllaConsistency {
     /// Of one datacentre, which has all copies: `LOCAL_SERIAL` and `LOCAL_QUORUM`.
     Local,
@@ -28,25 +28,10 @@ impl ScyllaConsistency {
     }
 }
 
-impl fmt::Display for ScyllaConsistency {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Local => "local",
-            Self::Global => "global",
-        })
-    }
-}
+type Advice = &'static str;
 
-impl FromStr for ScyllaConsistency {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "local" => Ok(Self::Local),
-            "global" => Ok(Self::Global),
-            _ => Err("give local or global"),
-        }
-    }
+fn unknown_consistency(_: &str) -> Advice {
+    "give local or global"
 }
 
 #[derive(Clone, Debug)]
@@ -71,6 +56,8 @@ pub struct ScyllaSettings {
 pub enum SettingsError {
     #[error("no node of the cluster is known: name some with --scylla-nodes")]
     NoNodes,
+    #[error("the cluster cannot be reached: {0}")]
+    OutOfReach(String),
     #[error("--scylla-username and --scylla-password-file must be used together")]
     HalfALogin,
     #[error("--scylla-client-cert-file needs --scylla-ca-file, because connections use TLS only with it")]

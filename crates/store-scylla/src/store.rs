@@ -104,18 +104,15 @@ impl ScyllaStore {
         let values = WritePage::new(next, base, id).map_err(|error| StoreError::Unavailable(error.into()))?;
         let write = async move {
             let _permit = permit;
-            let written = match &entry {
-                Some(entry) => before_deadline(deadline, connected.write_journal(entry)).await,
-                None => Ok(()),
-            };
-            let done = match written {
-                Ok(()) => {
-                    let expected = values.expected_revision.unwrap_or(NO_ROW);
-                    let write = Conditional { statement: &connected.statements.write_page, values, id, expected };
-                    conditional_write::run(&connected.session, write, &connected.limits, &random, deadline).await
+            let done = async {
+                if let Some(entry) = &entry {
+                    before_deadline(deadline, connected.write_journal(entry)).await?;
                 }
-                Err(error) => Err(error),
+                let expected = values.expected_revision.unwrap_or(NO_ROW);
+                let write = Conditional { statement: &connected.statements.write_page, values, id, expected };
+                conditional_write::run(&connected.session, write, &connected.limits, &random, deadline).await
             };
+            let done = done.await;
             let is_done = match &done {
                 Ok(is_done) => *is_done,
                 Err(StoreError::Unavailable(_)) => false,
@@ -138,18 +135,14 @@ impl ScyllaStore {
 
 impl Connected {
     /// Sends a request, which must be harmless to repeat.
-    async fn send(&self, statement: &PreparedStatement, values: impl SerializeRow) -> Result<QueryResult, StoreError> {
-        let sending = Box::pin(self.session.execute_unpaged(statement, values));
-        let sending = async { sending.await.map_err(|error| StoreError::Unavailable(error.into())) };
-        before_deadline(Instant::now() + self.limits.operation, sending).await
-    }
-
-    pub(super) async fn execute(
+    pub(super) async fn send(
         &self,
         statement: &PreparedStatement,
         values: impl SerializeRow,
-    ) -> Result<(), StoreError> {
-        self.send(statement, values).await.map(drop)
+    ) -> Result<QueryResult, StoreError> {
+        let sending = Box::pin(self.session.execute_unpaged(statement, values));
+        let sending = async { sending.await.map_err(|error| StoreError::Unavailable(error.into())) };
+        before_deadline(Instant::now() + self.limits.operation, sending).await
     }
 
     async fn first_row<R>(

@@ -80,7 +80,6 @@ pub(super) fn replay(database: &Connection, act: &Act) -> Result<bool, ReadError
     let slug = &act.slug;
     let (found, expected) = match database::find(database, slug) {
         Ok(found) => {
-            let found = Lookup::from(found);
             let expected = Expected::found(found.head().as_ref());
             (found, expected)
         }

@@ -180,8 +180,7 @@ impl PageStore for SqliteStore {
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
         let slug = slug.clone();
-        let found = self.read(move |database| database::find(database, &slug)).await?;
-        Ok(found.into())
+        self.read(move |database| database::find(database, &slug)).await
     }
 
     fn system(&self) -> Option<&'static str> {

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use handbill_pages::ports::random::Random;
 use handbill_store_scylla::schema::{MIGRATIONS, Migration, Phase, SchemaError, SchemaState, check};
 use handbill_store_scylla::{
-    ConnectError, Limits, LockError, LockTimes, MigrateError, Report, ScyllaConsistency, ScyllaSettings, SettingsError,
+    ConnectError, LOCK_WAIT, Limits, LockError, MigrateError, Report, ScyllaConsistency, ScyllaSettings, SettingsError,
     migrate_with,
 };
 use scylla::client::session::Session;
@@ -33,8 +33,7 @@ async fn migrating(
     settings: &ScyllaSettings,
     migrations: &[Migration],
 ) -> Result<Report, MigrateError> {
-    let times = LockTimes::default();
-    migrate_with(session, settings, Some(&datacenter(session)), migrations, times, &Random::System).await
+    migrate_with(session, settings, Some(&datacenter(session)), migrations, LOCK_WAIT, &Random::System).await
 }
 
 fn names(migrations: &[Migration]) -> Vec<String> {
@@ -223,8 +222,7 @@ async fn the_lock_of_a_process_that_died_ends_by_itself() {
     };
     let next = with(&[ADDS_A_COLUMN]);
     let migrating = async |max_wait| {
-        let times = LockTimes { max_wait, ..LockTimes::default() };
-        migrate_with(&session, &settings, Some(&datacenter(&session)), &next, times, &Random::System).await
+        migrate_with(&session, &settings, Some(&datacenter(&session)), &next, max_wait, &Random::System).await
     };
     dead(3600).await;
     let refused = migrating(Duration::ZERO).await.unwrap_err();

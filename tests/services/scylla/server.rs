@@ -9,7 +9,7 @@ use handbill_pages::ports::random::Random;
 use handbill_pages::values::hex;
 use handbill_store_scylla::schema::{MIGRATIONS, Migration};
 use handbill_store_scylla::{
-    Limits, LockTimes, ScyllaConsistency, ScyllaSettings, ScyllaStore, builder, migrate, migrate_with,
+    LOCK_WAIT, Limits, ScyllaConsistency, ScyllaSettings, ScyllaStore, builder, migrate, migrate_with,
 };
 use scylla::client::session::Session;
 use scylla::statement::Statement;
@@ -114,8 +114,7 @@ pub(crate) async fn migrated_keyspace() -> &'static str {
     let migrated = MIGRATED.get_or_init(async || {
         let (session, settings) = (session().await, settings(&KEYSPACE, &[]));
         let datacenter = datacenter(&session);
-        let times = LockTimes::default();
-        migrate_with(&session, &settings, Some(&datacenter), MIGRATIONS, times, &Random::System).await.unwrap();
+        migrate_with(&session, &settings, Some(&datacenter), MIGRATIONS, LOCK_WAIT, &Random::System).await.unwrap();
     });
     migrated.await;
     &KEYSPACE

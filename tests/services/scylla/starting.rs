@@ -8,7 +8,7 @@ use handbill_pages::ports::random::Random;
 use handbill_pages::values::record::Record;
 use handbill_store_scylla::schema::{MIGRATIONS, Migration, Phase, SchemaState};
 use handbill_store_scylla::{
-    ConnectError, Limits, LockTimes, MigrateError, Progress, ScyllaSettings, ScyllaStore, SettingsError, findings,
+    ConnectError, LOCK_WAIT, Limits, MigrateError, Progress, ScyllaSettings, ScyllaStore, SettingsError, findings,
     migrate, migrate_with,
 };
 use scylla_proxy::{Condition, RequestRule};
@@ -73,14 +73,14 @@ async fn a_store_serves_on_an_expanded_schema_and_not_a_contracted() {
     let session = session().await;
     let keyspace = fresh_keyspace();
     let settings = waiting(Duration::ZERO, &keyspace);
-    let (center, times) = (datacenter(&session), LockTimes::default());
+    let center = datacenter(&session);
     let newer = [MIGRATIONS, &[EXPANDED]].concat();
-    migrate_with(&session, &settings, Some(&center), &newer, times, &Random::System).await.unwrap();
+    migrate_with(&session, &settings, Some(&center), &newer, LOCK_WAIT, &Random::System).await.unwrap();
     let store = connecting(&settings).await.unwrap();
     assert_eq!(insert(&store, Arc::new(page("text"))).await, PutResult::Done);
 
     let newest = [&newer[..], &[CONTRACTED]].concat();
-    migrate_with(&session, &settings, Some(&center), &newest, times, &Random::System).await.unwrap();
+    migrate_with(&session, &settings, Some(&center), &newest, LOCK_WAIT, &Random::System).await.unwrap();
     let refused = connecting(&settings).await.err().unwrap();
     assert!(matches!(refused, ConnectError::SchemaTooNew), "{refused}");
     drop_keyspace(&session, &keyspace).await;
@@ -107,7 +107,7 @@ async fn a_migration_waits_for_a_cluster_that_is_out_of_reach() {
     let mut settings = waiting(Duration::ZERO, "handbill");
     let nodes = std::mem::replace(&mut settings.nodes, vec!["127.255.255.254:9".to_owned()]);
     let refused = migrate(&settings, &Random::System).await.unwrap_err();
-    assert!(matches!(refused, MigrateError::OutOfReach(_)), "{refused}");
+    assert!(matches!(refused, MigrateError::Settings(SettingsError::OutOfReach(_))), "{refused}");
 
     // A relay to the cluster that closes the first connection. It has the cluster's port, because the driver expects the same
     // port on all nodes.
@@ -142,7 +142,7 @@ async fn copies_in_another_datacentre_come_after_migrate_has_recorded_where_the_
     let settings = migrated_settings().await;
     // A server that knows one datacentre makes no such keyspace, so its answer is forged.
     let (session, mut proxy) = proxied_session(&settings).await;
-    let (here, times) = (datacenter(&session), LockTimes::default());
+    let here = datacenter(&session);
     let asks = Condition::BodyContainsCaseSensitive(Box::from(*b"SELECT replication FROM system_schema.keyspaces"));
     let replication = [("class", "NetworkTopologyStrategy"), ("east", "3"), (&here, "3")];
     let answer = answering(one_row(&[("replication", TEXTS, Some(&texts(&replication)))]));
@@ -152,7 +152,7 @@ async fn copies_in_another_datacentre_come_after_migrate_has_recorded_where_the_
             let cql = format!("UPDATE settings SET value = '{recorded}' WHERE name = 'datacenter' IF EXISTS");
             session.query_unpaged(cql, ()).await.unwrap();
         }
-        migrate_with(&session, &settings, Some(&here), MIGRATIONS, times, &Random::System).await
+        migrate_with(&session, &settings, Some(&here), MIGRATIONS, LOCK_WAIT, &Random::System).await
     };
     migrating(None).await.unwrap();
     let elsewhere = migrating(Some("east")).await.unwrap_err();
