@@ -157,15 +157,13 @@ impl PageTemplate<'_> {
     }
 
     fn published(&self) -> String {
-        format_utc(self.created_at, DATE)
+        date_of(self.created_at)
     }
 
-    /// A time of day on the day of publication, and a date later.
     fn updated(&self) -> Option<String> {
-        (self.updated_at != self.created_at).then(|| {
-            let date = format_utc(self.updated_at, DATE);
-            if date == self.published() { format_utc(self.updated_at, TIME_OF_DAY) } else { date }
-        })
+        let date = date_of(self.updated_at);
+        let words = if date == self.published() { "the same day".to_owned() } else { date };
+        (self.updated_at != self.created_at).then_some(words)
     }
 }
 
@@ -198,11 +196,10 @@ pub fn fingerprint() -> &'static str {
 }
 
 const DATE: StaticFormatDescription = format_description!("[day padding:none] [month repr:long] [year]");
-const TIME_OF_DAY: StaticFormatDescription = format_description!("[hour]:[minute] UTC");
 
-fn format_utc(at: UnixMillis, format: StaticFormatDescription) -> String {
+fn date_of(at: UnixMillis) -> String {
     let written =
-        OffsetDateTime::from_unix_timestamp(at.get().div_euclid(1000)).ok().and_then(|time| time.format(format).ok());
+        OffsetDateTime::from_unix_timestamp(at.get().div_euclid(1000)).ok().and_then(|time| time.format(DATE).ok());
     // The API's form would still be right.
     written.unwrap_or_else(|| at.to_string())
 }
@@ -325,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_is_dated_by_day_or_on_the_first_day_by_time() {
+    fn an_update_is_dated_by_day() {
         const PUBLISHED: &str = "<time datetime=\"2026-11-21T04:30:00.123Z\">21 November 2026</time>";
         let unchanged = super::html(&page(), 0);
         assert!(unchanged.contains(PUBLISHED));
@@ -333,7 +330,7 @@ mod tests {
 
         let same_day = UnixMillis::new(page().created_at.get() + 3_600_000);
         let html = super::html(&PageTemplate { updated_at: same_day, ..page() }, 0);
-        assert!(html.contains("updated <time datetime=\"2026-11-21T05:30:00.123Z\">05:30 UTC</time>"));
+        assert!(html.contains("updated <time datetime=\"2026-11-21T05:30:00.123Z\">the same day</time>"));
         assert!(html.contains("<meta property=\"article:modified_time\" content=\"2026-11-21T05:30:00.123Z\">"));
 
         let later = UnixMillis::new(page().created_at.get() + 48 * 3_600_000);

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use clap::{Command, Subcommand};
-use handbill_client::ClientCommand;
 use handbill::http::error::Code;
 use handbill::http::metadata;
+use handbill_client::ClientCommand;
 use serde_json::json;
 
 use super::discovery::{AGENT_CARD, AUTHORIZATION_SERVER, CARD, DOCUMENTS, LLMS, PROTECTED_RESOURCE, json};

@@ -212,8 +212,11 @@ function paste(event) {
 
 const ITEM = /^([ \t]*)([-*+]|(\d{1,8})([.)]))([ \t]+)(\[[ xX]\][ \t]+)?/;
 
-/** Where Enter has begun an item, and where the item's marker ends. */
+/** Where Enter has begun an item, where the item's marker ends, and where Enter was pressed in which text. */
 let begun = [0, Infinity];
+
+/** A browser takes back more than this at once, or nothing. */
+const MAX_STEPS = 9;
 
 /** Enter at the end of an item begins the next item. In an empty item it ends the list with an empty line. */
 function goOn(event) {
@@ -226,7 +229,7 @@ function goOn(event) {
     if (isEmpty) return replace(start - line.length, start, '\n');
     const marker = `${number ? `${Number(number) + 1}${dot}` : bullet}${space}${box ? '[ ] ' : ''}`;
     replace(start, end, `\n${lead}${marker}`);
-    begun = [content.selectionStart - marker.length, content.selectionStart];
+    begun = [content.selectionStart - marker.length, content.selectionStart, start, value];
 }
 
 /** A marker that a person types behind Enter's takes its place, and so do the blanks before a text that goes on with the item. */
@@ -235,10 +238,13 @@ function takeMarker({ data }) {
     const typed = value.slice(begun[1], start);
     const isOther = /^[ \t]*([-*+]|\d{1,8}[.)]) $/.test(typed) || (/^[ \t]{2,}\S/.test(typed) && !/^\s+([-*+]|\d{1,8}[.)]?)$/.test(typed));
     if (!data || !isOther) return;
-    const [from] = begun;
+    const [from, , at, before] = begun;
     // Replacing is input too.
     begun = [0, Infinity];
-    replace(from, start, typed);
+    // One Undo is to lead to the text before Enter.
+    for (let step = 0; step < MAX_STEPS && content.value !== before; step += 1) document.execCommand('undo');
+    if (content.value === before) replace(at, at, value.slice(at, from) + typed);
+    else replace(0, content.value.length, value.slice(0, from) + typed + value.slice(start), from + typed.length);
 }
 
 function breakLine(event) {

@@ -102,6 +102,13 @@ await withBrowser(name, async (browser) => {
         }
         assert.equal(await value(tab), expected, typed[0]);
     }
+    // One Undo takes a corrected marker back.
+    await write(tab, 'content', '1) milk');
+    await tab.keyboard.press('Enter');
+    await tab.keyboard.type('2) ');
+    assert.equal(await value(tab), '1) milk\n2) ');
+    await chord(tab, 'z');
+    assert.equal(await value(tab), '1) milk');
     // Shift+Enter breaks a line.
     await write(tab, 'content', 'First line');
     await tab.keyboard.down('Shift');
