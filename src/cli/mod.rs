@@ -146,6 +146,11 @@ fn explain(error: &clap::Error) -> ExitCode {
     {
         return end(&format!("there is no command {word}: did you mean `handbill publish {word}`?"), REFUSED);
     }
+    if let (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing))) =
+        (error.kind(), error.get(ContextKind::InvalidArg))
+    {
+        return end(&format!("{} is missing; --help says what it is", missing.join(" and ")), REFUSED);
+    }
     let is_reason = |line: &&str| !line.is_empty() && !line.starts_with("For more information");
     let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:")).filter(is_reason);
     end(lines.collect::<Vec<_>>().join("; ").trim_start_matches("error: "), REFUSED)

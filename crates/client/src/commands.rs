@@ -223,11 +223,10 @@ fn get(GetArgs { target, json, html }: &GetArgs, agent: &Agent) -> Result<()> {
 
 fn list(ListArgs { json, connection }: &ListArgs) -> Result<()> {
     let keys = connection.keys()?;
-    let mut pages: Vec<_> = keys.keys()?.into_iter().filter(|saved| saved.page().is_some()).collect();
+    let mut pages: Vec<_> = keys.keys()?.into_iter().rev().filter(|saved| saved.page().is_some()).collect();
     if pages.is_empty() {
         hint(&format!("No pages yet: no key is saved in {}.", keys.path().display()));
     }
-    pages.reverse();
     // Newest first; pages without a date last.
     pages.sort_by(|one, other| other.created_at.cmp(&one.created_at));
     for saved in &pages {

@@ -23,10 +23,7 @@ impl PageReference {
     pub(crate) fn parse(text: &str, server: &Origin) -> Result<Self> {
         let text = text.trim();
         let (server, path) = match Url::parse(text) {
-            Ok(url) => {
-                let origin = Origin::of(&url).ok_or_else(|| not_a_page(text))?;
-                (origin, url.path().to_owned())
-            }
+            Ok(url) => (Origin::of(&url).ok_or_else(|| not_a_page(text))?, url.path().to_owned()),
             Err(_) => (server.clone(), text.to_owned()),
         };
         let slug = Slug::parse(name_in_path(&path)).map_err(|_| not_a_page(text))?;
