@@ -1,26 +1,18 @@
-//! The operators' API, on the Unix socket alone ([`super::socket`]), for the operators' commands.
+//! What the operators' routes share.
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
 use http::StatusCode;
 use serde::de::DeserializeOwned;
 use tokio_util::task::TaskTracker;
 
-use super::acts::Action;
-use super::import::Importer;
-use super::{acts, backup, import, pause, records};
 use crate::http::error::{self, ApiError};
 use crate::telemetry::logs::{AUDIT, AuditLog};
 use crate::telemetry::metrics::{Metrics, OperatorLabels};
 use handbill_pages::ports::operated_store::OperatedStore;
 use handbill_pages::ports::page_store::StoreError;
-use handbill_pages::service::{Moderation, PublishingPolicy, ServiceError};
+use handbill_pages::service::{Importer, Moderation, PublishingPolicy, ServiceError};
 use handbill_pages::values::slug::Slug;
 use handbill_pages::values::takedown::operator_name;
 
@@ -34,30 +26,6 @@ pub struct AdminApi {
     pub audit: AuditLog,
     /// What changes the store, until it is done.
     pub acts: TaskTracker,
-}
-
-pub fn router(api: AdminApi) -> Router {
-    let act = |action| move |State(api): State<Arc<AdminApi>>, body: Bytes| acts::act(api, body, action);
-    let changing = Router::new()
-        .route("/takedown", post(act(Action::TakeDown)))
-        .route("/hide", post(act(Action::Hide)))
-        .route("/show", post(act(Action::Show)))
-        .route("/creates", post(pause::change))
-        .route("/import", post(import::receive).layer(DefaultBodyLimit::disable()))
-        .route_layer(middleware::from_fn_with_state(api.acts.clone(), outlive_command));
-    Router::new()
-        .route("/inspect", post(records::inspect))
-        .route("/records", post(records::list))
-        .route("/journal", post(backup::send_journal))
-        .route("/backup", post(backup::send_copy))
-        .route("/backup/whole", post(backup::note_whole))
-        .merge(changing)
-        .with_state(Arc::new(api))
-}
-
-/// Completes a request whose command has gone: what it did to the store is also in the log.
-async fn outlive_command(State(acts): State<TaskTracker>, request: Request, next: Next) -> Response {
-    acts.spawn(next.run(request)).await.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
 }
 
 impl AdminApi {

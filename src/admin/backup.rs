@@ -39,8 +39,8 @@ pub(super) async fn send_copy(State(api): State<Arc<AdminApi>>) -> Result<Body, 
 /// Sent by the command once it has written all of the copy. Only the command knows.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct WholeBackup {
-    pub(super) began: UnixMillis,
+pub struct WholeBackup {
+    pub began: UnixMillis,
 }
 
 pub(super) async fn note_whole(State(api): State<Arc<AdminApi>>, body: Bytes) -> Result<Json<()>, Refusal> {
@@ -52,8 +52,8 @@ pub(super) async fn note_whole(State(api): State<Arc<AdminApi>>, body: Bytes) ->
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct JournalRequest {
-    pub(super) since: Option<UnixMillis>,
+pub struct JournalRequest {
+    pub since: Option<UnixMillis>,
 }
 
 /// Sends the journal for `handbill export --journal`.

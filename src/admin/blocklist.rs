@@ -1,163 +1,28 @@
-//! The blocklist: places that no page may link to, and texts that were taken down. Handbill reads the file again when
-//! it changes; a faulty file changes nothing.
-//!
-//! A line is one of these:
-//!
-//! * a host, with its subdomains, or an address with its path: `docs.example/forms/x`;
-//! * a line of a hosts file, such as `0.0.0.0 spam.example`; names without a dot are ignored;
-//! * a filter for a host, `||spam.example^`;
-//! * `text:` and the SHA-256 of the Markdown, as `sha256sum` prints it.
-//!
-//! Empty lines, comments from ` #` or `!` on, and a filter list's header are ignored. A slip must not block half of the
-//! web: a top-level domain, a registry's suffix (`co.uk`) and the service's own host are errors. A host whose users
-//! have subdomains (`github.io`) is allowed.
+//! Puts the [blocklist](handbill_pages::values::blocklist) of a file into force, and again when the file changes. A faulty file changes
+//! nothing.
 
-use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use sha2::{Digest, Sha256};
-
 use crate::telemetry::metrics::Metrics;
 use handbill_pages::ports::clock::{Clock, SystemClock};
 use handbill_pages::service::PublishingPolicy;
-use handbill_pages::values::hex;
-use handbill_pages::values::link_hosts::{UrlPrefix, link_hosts, link_prefixes, parse_host};
+use handbill_pages::values::blocklist::Blocklist;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Between two lines of the log about the same bad file.
 const REMINDER: Duration = Duration::from_hours(1);
 
-const TEXT: &str = "text:";
-
-const NO_ENTRY: &str =
-    "is no host, such as spam.example, no address, no line of a hosts file, no ||host^ and no text: with a SHA-256";
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Blocklist {
-    hosts: HashSet<String>,
-    /// By host.
-    places: HashMap<String, Vec<UrlPrefix>>,
-    /// SHA-256 of Markdown.
-    texts: HashSet<[u8; 32]>,
+pub fn read(path: &Path, own: &[String]) -> Result<Blocklist, String> {
+    let text = fs::read_to_string(path).map_err(|error| error.to_string());
+    text.and_then(|text| Blocklist::parse(&text, own))
 }
 
-impl Blocklist {
-    /// `own` are the service's hosts. An error names the line, counted from 1.
-    pub fn parse(text: &str, own: &[String]) -> Result<Self, String> {
-        let mut list = Self::default();
-        for (number, line) in (1..).zip(text.lines()) {
-            let line = line.trim();
-            if line.starts_with(['#', '!']) || line.starts_with("[Adblock") {
-                continue;
-            }
-            let end = [" #", "\t#"].iter().filter_map(|mark| line.find(mark)).min();
-            let entry = line[..end.unwrap_or(line.len())].trim();
-            list.add(entry, own).map_err(|fault| format!("line {number} {fault}"))?;
-        }
-        Ok(list)
-    }
-
-    fn add(&mut self, entry: &str, own: &[String]) -> Result<(), &'static str> {
-        if entry.is_empty() {
-            return Ok(());
-        }
-        if let Some(digits) = entry.strip_prefix(TEXT) {
-            self.texts.insert(hex::decode(digits).and_then(|hash| hash.try_into().ok()).ok_or(NO_ENTRY)?);
-            return Ok(());
-        }
-        if let Some((address, names)) = hosts_line(entry) {
-            for name in names.filter(|name| name.contains('.') && name.parse::<IpAddr>().is_err()) {
-                let is_sink = address.is_unspecified() || address.is_loopback();
-                self.add_host(parse_host(name).filter(|_| is_sink).ok_or(NO_ENTRY)?, own)?;
-            }
-            return Ok(());
-        }
-        let entry = match entry.strip_prefix("||") {
-            Some(filter) => filter_of_host(filter).ok_or(NO_ENTRY)?,
-            None => entry,
-        };
-        if let Some(host) = parse_host(entry) {
-            return self.add_host(host, own);
-        }
-        let place = UrlPrefix::parse(entry).ok_or(NO_ENTRY)?;
-        if place.path.is_empty() {
-            return self.add_host(place.host, own);
-        }
-        self.places.entry(place.host.clone()).or_default().push(place);
-        Ok(())
-    }
-
-    fn add_host(&mut self, host: String, own: &[String]) -> Result<(), &'static str> {
-        let is_sold = |suffix: psl::Suffix<'_>| suffix == host.as_str() && suffix.typ() == Some(psl::Type::Icann);
-        if !host.contains(['.', '[']) || psl::suffix(host.as_bytes()).is_some_and(is_sold) {
-            return Err("is a public suffix, which would refuse the hosts of everybody below it");
-        }
-        if own.iter().any(|own| domains(own).any(|domain| domain == host)) {
-            return Err("is the host of this service, or a domain above it");
-        }
-        self.hosts.insert(host);
-        Ok(())
-    }
-
-    pub fn read(path: &Path, own: &[String]) -> Result<Self, String> {
-        let text = fs::read_to_string(path).map_err(|error| error.to_string());
-        text.and_then(|text| Self::parse(&text, own))
-    }
-
-    fn entries(&self) -> usize {
-        self.hosts.len() + self.places.values().map(Vec::len).sum::<usize>() + self.texts.len()
-    }
-
-    /// Links and images of the page lead to `addresses`.
-    pub fn refuses(&self, markdown: &str, addresses: &[String]) -> bool {
-        let has_text = || self.texts.contains(&<[u8; 32]>::from(Sha256::digest(markdown)));
-        let has_host = |host: &str| domains(host).any(|domain| self.hosts.contains(domain));
-        let has_place = |place: &UrlPrefix| {
-            let mut listed = domains(&place.host).filter_map(|domain| self.places.get(domain)).flatten();
-            listed.any(|listed| listed.includes(place))
-        };
-        (!self.texts.is_empty() && has_text())
-            || (!self.hosts.is_empty() && link_hosts(addresses).iter().any(|host| has_host(host)))
-            || (!self.places.is_empty() && link_prefixes(addresses).any(|place| has_place(&place)))
-    }
-
-    pub fn put_into_force(self, policy: &PublishingPolicy) {
-        policy.refuse(move |markdown, addresses| self.refuses(markdown, addresses));
-    }
-}
-
-/// The entry for this text; titles do not count.
-pub fn entry_of(markdown: &str) -> String {
-    format!("{TEXT}{}", hex::encode(&Sha256::digest(markdown)))
-}
-
-fn domains(host: &str) -> impl Iterator<Item = &str> {
-    std::iter::successors(Some(host), |name| name.split_once('.').map(|(_, parent)| parent))
-}
-
-fn hosts_line(entry: &str) -> Option<(IpAddr, impl Iterator<Item = &str>)> {
-    let mut words = entry.split_ascii_whitespace();
-    let address = words.next()?.split('%').next()?.parse().ok()?;
-    let mut names = words.peekable();
-    names.peek()?;
-    Some((address, names))
-}
-
-/// `None` if the filter covers only parts of a host, or only some readers.
-fn filter_of_host(filter: &str) -> Option<&str> {
-    let (pattern, options) = filter.split_once('$').unwrap_or((filter, ""));
-    let place = pattern.strip_suffix('^').unwrap_or(pattern);
-    (!place.contains(['*', '^', '|']) && !options.contains('=')).then_some(place)
-}
-
-/// Puts the file's list into force whenever it changes.
 pub struct BlocklistFile {
     path: PathBuf,
     own: Vec<String>,
@@ -199,14 +64,14 @@ impl BlocklistFile {
         if found.is_some() && found == self.seen {
             return;
         }
-        let read = Blocklist::read(&self.path, &self.own);
-        self.seen = found.filter(|_| read.is_ok());
-        self.metrics.blocklist_stale.set(i64::from(read.is_err()));
-        match read {
+        let list = read(&self.path, &self.own);
+        self.seen = found.filter(|_| list.is_ok());
+        self.metrics.blocklist_stale.set(i64::from(list.is_err()));
+        match list {
             Ok(list) => {
                 let (entries, before) = (list.entries(), self.entries.replace(list.entries()));
                 // Before the log says so.
-                list.put_into_force(&self.policy);
+                self.policy.refuse(list);
                 if entries == 0 && before > Some(0) {
                     tracing::warn!(before, "the blocklist was read and is empty now: nothing of it is in force");
                 } else {
@@ -240,122 +105,6 @@ mod tests {
     use tempfile::tempdir;
 
     use super::*;
-    use handbill_pages::values::markdown::render;
-
-    fn parse(list: &str) -> Result<Blocklist, String> {
-        Blocklist::parse(list, &["pages.handbill.example".to_owned()])
-    }
-
-    fn refuses(list: &str, markdown: &str) -> bool {
-        parse(list).unwrap().refuses(markdown, &render(markdown).shown.addresses)
-    }
-
-    const TAKEN_DOWN: &str = "A text that was taken down because nobody should read it.";
-
-    #[test]
-    fn a_host_is_refused_with_its_subdomains_in_links_and_images() {
-        let list = "# known spammers\nspam.example # since May\n\n 192.0.2.1\n2001:db8::1\nBÜCHER.example\n";
-        for refused in [
-            "[x](https://spam.example/)",
-            "http://www.SPAM.example:8080/x?y",
-            "![](https://img.cdn.spam.example/i.png)",
-            "<mailto:a@spam.example>",
-            "[x](mailto:b@fine.example?cc=a%40spam.example)",
-            "[x](http://192.0.2.1/)",
-            "[x](http://[2001:db8::1]/)",
-            "[x](https://xn--bcher-kva.example/)",
-        ] {
-            assert!(refuses(list, refused), "{refused}");
-        }
-        for fine in ["[x](https://notspam.example/)", "[x](https://spam.example.org/)", "spam.example is bad", "text"] {
-            assert!(!refuses(list, fine), "{fine}");
-        }
-    }
-
-    #[test]
-    fn the_hash_of_a_text_refuses_exactly_this_text() {
-        let entry = entry_of(TAKEN_DOWN);
-        assert_eq!(entry, "text:8446d7bbbb867c5c1e13c6ab9bea8da6a86573876557a72eece75326cd72c5cb");
-        assert!(refuses(&entry, TAKEN_DOWN) && refuses(&entry.to_uppercase().replace("TEXT", "text"), TAKEN_DOWN));
-        assert!(!refuses(&entry, &format!("{TAKEN_DOWN} ")));
-    }
-
-    /// Looking up each parent of such a name takes time in the square of its length.
-    #[test]
-    fn a_name_that_no_host_can_have_is_not_compared() {
-        let host = |bytes: usize| format!("{}.evil.example", "a.".repeat(bytes).split_at(bytes - 13).0);
-        for before in ["https://", "mailto:a@"] {
-            let link = |bytes: usize| format!("[x]({before}{})", host(bytes));
-            assert!(refuses("evil.example", &link(253)) && !refuses("evil.example", &link(255)), "{before}");
-        }
-    }
-
-    #[test]
-    fn an_empty_list_refuses_nothing() {
-        assert!(!refuses("", TAKEN_DOWN) && !refuses(" \n# nothing\n", "[x](https://spam.example)"));
-        assert_eq!(parse("a.example\nA.EXAMPLE.\n").unwrap().entries(), 1);
-    }
-
-    #[test]
-    fn lists_are_taken_as_others_publish_them() {
-        for (line, refused, fine) in [
-            ("0.0.0.0 spam.example www.bad.example # since May", "https://www.bad.example/x", "https://bad.example/x"),
-            ("127.0.0.1\tlocalhost\tspam.example", "https://spam.example", "http://localhost/"),
-            ("::1 ip6-localhost spam.example", "https://spam.example", "https://fine.example"),
-            ("||spam.example^", "https://a.spam.example/x", "https://notspam.example"),
-            ("||spam.example^$third-party", "https://spam.example/x", "https://fine.example"),
-            ("||docs.example/forms^", "https://docs.example/forms/1", "https://docs.example/form"),
-            ("https://spam.example/", "https://spam.example/x", "https://fine.example"),
-            ("http://docs.example/forms/x?a=1", "https://docs.example/forms/x?a=1&b", "https://docs.example/forms/x"),
-            (
-                "docs.example/forms/x # a form",
-                "![](https://docs.example/forms/x/i.png)",
-                "https://docs.example/forms/y",
-            ),
-        ] {
-            assert!(
-                refuses(line, &format!("<{}>", refused.trim_start_matches("![](").trim_end_matches(')'))),
-                "{line}"
-            );
-            assert!(refuses(line, refused), "{line}");
-            assert!(!refuses(line, &format!("[x]({fine})")), "{line}");
-        }
-        let header = "[Adblock Plus 2.0]\n! Title: A list\n# hosts\n0.0.0.0 0.0.0.0\n255.255.255.255 broadcasthost\n\
-                      fe80::1%lo0 localhost\n";
-        assert_eq!(parse(header), Ok(Blocklist::default()));
-        for wrong in [
-            "192.0.2.1 server.example",
-            "||spam.*^",
-            "||spam.example^$domain=a.example",
-            "@@||fine.example^",
-            "spam.example##.ad",
-        ] {
-            assert_eq!(parse(wrong), Err(format!("line 1 {NO_ENTRY}")), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_line_that_makes_no_sense_is_named_and_the_list_is_refused() {
-        for wrong in
-            ["ftp://spam.example/x", "spam example", "*.spam.example", "text:123", "text:", "a@spam.example", "/path"]
-        {
-            assert_eq!(parse(&format!("a.example\n{wrong}")), Err(format!("line 2 {NO_ENTRY}")), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_public_suffix_and_the_own_host_are_no_entries() {
-        let fault = |list: &str| parse(list).unwrap_err();
-        for suffix in ["com", "CO.UK", "||co.uk^", "https://co.uk/", "0.0.0.0 co.uk", "xn--p1ai", "рф", "localhost"] {
-            assert!(fault(suffix).starts_with("line 1 is a public suffix"), "{suffix}");
-        }
-        for own in ["pages.handbill.example", "||handbill.example^", "http://handbill.example"] {
-            assert!(fault(own).starts_with("line 1 is the host of this service"), "{own}");
-        }
-        for taken in ["spam.co.uk", "github.io", "co.uk/path", "a.pages.handbill.example", "andbill.example", "[::1]"] {
-            assert_eq!(parse(taken).unwrap().entries(), 1, "{taken}");
-        }
-    }
 
     #[test]
     fn a_file_is_read_again_and_a_bad_one_changes_nothing() {

@@ -1,7 +1,6 @@
 //! Imports an export, beside clients and other imports.
 
 use std::sync::Arc;
-use std::time::Duration;
 use std::{fmt, mem};
 
 use axum::Json;
@@ -11,50 +10,16 @@ use futures_util::stream::FuturesOrdered;
 use futures_util::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, BufReader};
-use tokio::time::{Instant, sleep};
 use tokio_util::io::StreamReader;
 
 use super::api::{AdminApi, Refusal, failure};
-use handbill_pages::ports::page_store::{Expected, PageStore, PutResult, StoreError};
-use handbill_pages::ports::renderer::{ContentChecks, Purpose, RenderOutcome, Renderer};
-use handbill_pages::service::ServiceError;
-use handbill_pages::values::archive::{ArchivedPage, Decoder, MAX_LINE_BYTES, Precedence, precedence};
+use handbill_pages::service::{Imported, ServiceError};
+use handbill_pages::values::archive::{ArchivedPage, Decoder, MAX_LINE_BYTES, Precedence};
 use handbill_pages::values::counted::counted;
-use handbill_pages::values::page::Page;
 use handbill_pages::values::record::Record;
 
 /// Records at the same time, enough to share the store's commits.
 const AT_ONCE: usize = 32;
-
-/// How long a record waits for a store that fails: a cluster that is slow for seconds must not end an import of hours.
-const PATIENCE: Duration = Duration::from_mins(1);
-
-const RETRY_INTERVAL: Duration = Duration::from_millis(500);
-
-/// Tries again while the store is away.
-pub(super) async fn patiently<T, F: Future<Output = Result<T, ServiceError>>>(
-    mut attempt: impl FnMut() -> F,
-) -> Result<T, ServiceError> {
-    let give_up = Instant::now() + PATIENCE;
-    loop {
-        let failed = match attempt().await {
-            Err(error) if is_passing(&error) && Instant::now() < give_up => error,
-            ended => return ended,
-        };
-        tracing::debug!(%failed, "a record waits for the store");
-        sleep(RETRY_INTERVAL).await;
-    }
-}
-
-fn is_passing(error: &ServiceError) -> bool {
-    matches!(
-        error,
-        ServiceError::Store(StoreError::Unavailable(_) | StoreError::OutcomeUnknown(_))
-            | ServiceError::DeadlinePassed
-            | ServiceError::Overloaded
-            | ServiceError::Rendering(_)
-    )
-}
 
 /// The answer of `POST /import`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,7 +59,7 @@ pub(super) async fn receive(
             record = archive.next(), if !is_read && under_way.len() < AT_ONCE => match record {
                 Ok(Some((line, record))) => {
                     let importer = &api.importer;
-                    under_way.push_back(async move { (line, patiently(|| importer.import(record.clone())).await) });
+                    under_way.push_back(async move { (line, importer.import(record).await) });
                 }
                 Ok(None) => is_read = true,
                 Err(error) => (is_read, report.error) = (true, Some(error)),
@@ -168,93 +133,15 @@ impl fmt::Display for ImportReport {
 }
 
 impl ImportReport {
-    fn count(&mut self, done: Result<Done, ServiceError>) -> Result<(), String> {
+    fn count(&mut self, done: Result<Imported, ServiceError>) -> Result<(), String> {
         *match done.map_err(|error| failure(&error).1)? {
-            (Precedence::Import, true) => &mut self.pages,
-            (Precedence::Import, false) => &mut self.deletions,
-            (Precedence::Same, _) => &mut self.same,
-            (Precedence::NewerStays, _) => &mut self.older,
-            (Precedence::StaysDeleted, _) => &mut self.deleted,
-            (Precedence::StaysHidden, _) => &mut self.hidden,
+            Imported { precedence: Precedence::Import, is_page: true } => &mut self.pages,
+            Imported { precedence: Precedence::Import, is_page: false } => &mut self.deletions,
+            Imported { precedence: Precedence::Same, .. } => &mut self.same,
+            Imported { precedence: Precedence::NewerStays, .. } => &mut self.older,
+            Imported { precedence: Precedence::StaysDeleted, .. } => &mut self.deleted,
+            Imported { precedence: Precedence::StaysHidden, .. } => &mut self.hidden,
         } += 1;
         Ok(())
-    }
-}
-
-/// The decision about one record, as it was carried out, and whether the record is a page.
-type Done = (Precedence, bool);
-
-/// Imports records while others use the store.
-#[derive(Clone)]
-pub struct Importer {
-    pub store: Arc<dyn PageStore>,
-    pub renderer: Arc<dyn Renderer>,
-}
-
-impl Importer {
-    /// Decides by [`precedence`]; importing twice changes nothing more.
-    pub async fn import(&self, imported: Record<ArchivedPage>) -> Result<Done, ServiceError> {
-        let (head, is_page) = (imported.head(), imported.page().is_some());
-        // Made at the first attempt that stores it.
-        let mut made = None;
-        loop {
-            let found = self.store.lookup(&head.slug).await?.head();
-            let precedence = precedence(found.as_ref(), &head);
-            if precedence != Precedence::Import {
-                return Ok((precedence, is_page));
-            }
-            let record = match made.take() {
-                Some(record) => record,
-                None => self.record(&imported).await?,
-            };
-            made = Some(record.clone());
-            // Otherwise another request changed the page after the lookup.
-            if self.put(Expected::found(found.as_ref()), record).await? {
-                return Ok((precedence, is_page));
-            }
-        }
-    }
-
-    async fn record(&self, imported: &Record<ArchivedPage>) -> Result<Record, ServiceError> {
-        Ok(match imported {
-            Record::Active(page) => Record::Active(self.page(page).await?),
-            Record::Hidden(page, takedown) => Record::Hidden(self.page(page).await?, takedown.clone()),
-            Record::Deleted(tombstone) => Record::Deleted(tombstone.clone()),
-        })
-    }
-
-    async fn page(&self, ArchivedPage { head, content }: &ArchivedPage) -> Result<Arc<Page>, ServiceError> {
-        let RenderOutcome { rendered, .. } =
-            self.renderer.render(content, Purpose::Upkeep, ContentChecks::default()).await?;
-        Ok(Arc::new(Page::new(head.clone(), content.clone(), rendered)))
-    }
-
-    pub(super) async fn put(&self, expected: Expected, record: Record) -> Result<bool, ServiceError> {
-        Ok(self.store.put(expected, record, None).await? == PutResult::Done)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use handbill_pages::ports::page_store::NotReachedError;
-
-    use super::*;
-
-    /// How long a record waits for a store that is away for so many seconds, and whether it is done then.
-    async fn waited(seconds: u64) -> (u64, bool) {
-        let began = Instant::now();
-        let attempt = || async move {
-            match began.elapsed().as_secs() {
-                away if away < seconds => Err(StoreError::Unavailable(NotReachedError.into()).into()),
-                _ => Ok(()),
-            }
-        };
-        let is_done = patiently(attempt).await.is_ok();
-        (began.elapsed().as_secs(), is_done)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_record_waits_a_minute_for_a_store_that_is_away() {
-        assert_eq!([waited(0).await, waited(50).await, waited(70).await], [(0, true), (50, true), (60, false)]);
     }
 }

@@ -17,10 +17,9 @@ use tokio::runtime::{Builder, Handle};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::http::drain::Readiness;
+use super::readiness::Readiness;
 use crate::http::negotiation::prefers;
 use crate::telemetry::metrics::{Metrics, OPENMETRICS_TYPE, TEXT_TYPE};
-use handbill_store_sqlite::DatabaseFile;
 
 /// How long `/livez` waits for the threads of clients. Shorter than the chart's probes and `healthcheck`, which take 2 s
 /// or more.
@@ -33,7 +32,12 @@ pub struct Probes {
     pub metrics: Arc<Metrics>,
     pub readiness: Arc<Readiness>,
     /// The file that a process with an SQLite store must still find.
-    pub database: Option<DatabaseFile>,
+    pub database: Option<Arc<dyn StoreFile>>,
+}
+
+pub trait StoreFile: Send + Sync {
+    /// Why the file of this store is no longer at its path.
+    fn moved(&self) -> Option<String>;
 }
 
 /// The database in the answer of `/readyz`.
@@ -44,13 +48,13 @@ impl Probes {
     async fn look_for_database(&self) {
         let Some(file) = self.database.clone() else { return };
         // A disk that hangs must not keep `/livez` waiting.
-        let Ok(Err(moved)) = spawn_blocking(move || file.is_in_place()).await else {
+        let Ok(Some(reason)) = spawn_blocking(move || file.moved()).await else {
             return self.readiness.set_present(DATABASE);
         };
         self.metrics.calls.store_available.set(0);
         if !self.readiness.missing().contains_key(DATABASE) {
-            tracing::error!(reason = %moved, "the store can be neither read nor written");
-            self.readiness.set_missing(DATABASE, moved.to_string());
+            tracing::error!(reason, "the store can be neither read nor written");
+            self.readiness.set_missing(DATABASE, reason);
         }
     }
 }

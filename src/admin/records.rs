@@ -12,10 +12,10 @@ use tokio::task::spawn_blocking;
 
 use super::acts::slug_in;
 use super::api::{AdminApi, Refusal, parse};
-use super::blocklist::entry_of;
 use handbill_pages::ports::page_scan::{ScanBatch, ScanCursor, ScanLimit};
 use handbill_pages::service::UnreadablePage;
 use handbill_pages::values::archive::{ArchivedPage, record_line};
+use handbill_pages::values::blocklist::entry_of;
 use handbill_pages::values::link_hosts::link_hosts;
 use handbill_pages::values::markdown::addresses;
 use handbill_pages::values::page::Page;

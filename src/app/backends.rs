@@ -12,12 +12,13 @@ use tokio::task;
 
 use super::{Deps, StartError};
 use crate::admin::pause;
-use crate::http::drain::Readiness;
+use crate::admin::probes::StoreFile;
+use crate::admin::readiness::Readiness;
 use crate::settings::{Settings, SqliteSettings, StoreKind};
 use handbill_pages::ports::operated_store::OperatedStore;
 use handbill_pages::ports::page_store::PageStore;
 use handbill_pages::ports::rate_limiter::RateLimiter;
-use handbill_pages::service::{PublishingPolicy, SharedStore};
+use handbill_pages::service::{Instruments, PublishingPolicy, SharedStore};
 use handbill_pages::values::counted::counted;
 use handbill_rate_limit::RedisLimiter;
 use handbill_rate_limit::memory::MemoryRateLimiter;
@@ -31,8 +32,15 @@ const WINDOWS_BYTES: usize = 8 << 20;
 pub(super) const STORE: &str = "store";
 
 pub(super) struct Backends {
+    pub(super) calls: Instruments,
     pub(super) store: SharedStore,
     pub(super) limiter: Arc<dyn RateLimiter>,
+}
+
+impl StoreFile for DatabaseFile {
+    fn moved(&self) -> Option<String> {
+        self.is_in_place().err().map(|error| error.to_string())
+    }
 }
 
 /// The store that `--store` names, besides its pages.
@@ -41,7 +49,7 @@ pub(super) struct OpenedStore {
     /// Where it is and what is in it, for the operator who starts the process.
     pub(super) location: BoxFuture<'static, String>,
     /// The file with the pages, if they are in one.
-    pub(super) database: Option<DatabaseFile>,
+    pub(super) database: Option<Arc<dyn StoreFile>>,
     /// Ends once the store cannot be used.
     pub(super) fatal_error: BoxFuture<'static, StartError>,
 }
@@ -63,8 +71,8 @@ impl Backends {
     }
 
     fn of(store: Arc<dyn PageStore>, limiter: Arc<dyn RateLimiter>, deps: &Deps) -> Self {
-        let Deps { clock, metrics, .. } = deps;
-        Self { store: SharedStore::new(store, metrics.calls.clone(), Arc::clone(clock)), limiter }
+        let calls = Instruments::new(deps.metrics.calls.clone(), Arc::clone(&deps.clock));
+        Self { store: SharedStore::new(store, calls.clone()), calls, limiter }
     }
 
     /// A cluster connects in the background. `policy` first learns there whether creates are paused. With `new_store`
@@ -139,7 +147,7 @@ async fn open_sqlite(settings: &SqliteSettings, new_store: bool, deps: &Deps) ->
     Ok(OpenedStore {
         store,
         location: async move { format!("{} ({})", place.display(), contents(&counted).await) }.boxed(),
-        database: Some(database),
+        database: Some(Arc::new(database)),
         fatal_error: async move { StartError::StoreEnded(ending.fatal_error().await) }.boxed(),
     })
 }

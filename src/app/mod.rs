@@ -1,6 +1,7 @@
 //! The composition root: settings → backends → service → routers.
 
 mod backends;
+mod drain;
 mod public;
 
 use std::fs;
@@ -23,16 +24,17 @@ use tokio_util::task::TaskTracker;
 use tracing_appender::non_blocking::WorkerGuard;
 
 use self::backends::{Backends, OpenedStore, STORE};
+use self::drain::{DrainLimits, StopSignals};
+use self::public::public_over;
 pub use self::public::{Deps, PublicSettings, Publishing, public};
-use self::public::{policy, public_over};
-use crate::admin::api::{self, AdminApi};
-use crate::admin::blocklist::{Blocklist, BlocklistFile};
-use crate::admin::import::Importer;
+use crate::admin;
+use crate::admin::api::AdminApi;
+use crate::admin::blocklist::{self, BlocklistFile};
 use crate::admin::pause;
 use crate::admin::probes::{self, Probes};
+use crate::admin::readiness::Readiness;
 use crate::admin::socket::{self, SocketError};
-use crate::http::drain::{self, DrainLimits, Phase, Readiness, StopSignals};
-use crate::http::listener::{Limits, ListenError, ListenerMetrics, listen, serve as serve_connections};
+use crate::http::listener::{Limits, ListenError, ListenerMetrics, Phase, listen, serve as serve_connections};
 use crate::http::request::client_addr::TrustedProxies;
 use crate::mcp::AllowedHosts;
 use crate::settings::{HttpSettings, ServeSettings, Settings, SettingsError};
@@ -40,7 +42,7 @@ use crate::telemetry::export::{self, ExportError};
 use crate::telemetry::logs::{self, AuditLog};
 use crate::telemetry::metrics::{COMMIT, Metrics};
 use handbill_pages::ports::random::Random;
-use handbill_pages::service::Moderation;
+use handbill_pages::service::{Importer, Moderation, PublishingPolicy};
 use handbill_pages::values::link_hosts::parse_host;
 use handbill_pages::values::origin::Origin;
 use handbill_store_sqlite::{OpenError, StoreEnded};
@@ -91,7 +93,7 @@ impl StartError {
 /// Connects to nothing and leaves the store alone, so that it can run beside the serving process.
 pub fn check(settings: &Settings) -> Result<(), StartError> {
     if let Some(path) = &settings.moderation.blocklist_file {
-        let read = Blocklist::read(path, &own_hosts(settings));
+        let read = blocklist::read(path, &own_hosts(settings));
         read.map_err(|reason| StartError::Blocklist { path: path.clone(), reason })?;
     }
     check_start(settings)
@@ -157,7 +159,7 @@ async fn serve_async(
     check_start(&settings)?;
     let admin_socket = settings.admin_socket();
     socket::refuse_if_answered(&admin_socket)?;
-    let policy = policy(metrics);
+    let policy = PublishingPolicy::unknown(metrics.publishing_refusals.clone());
     if let Some(path) = settings.moderation.blocklist_file.clone() {
         BlocklistFile::new(path, own_hosts(&settings), policy.clone(), Arc::clone(metrics)).follow();
     }
@@ -173,7 +175,7 @@ async fn serve_async(
     let (names, origins) = settings.http.allowed();
     let hosts = AllowedHosts::new(own, names, origins);
     let quotas = settings.rate_limits.quotas();
-    let store = backends.store.clone();
+    let (store, calls) = (backends.store.clone(), backends.calls.clone());
     let publishing = Publishing::of(&settings, &policy);
     let networks = settings.rate_limits.limit_networks.clone();
     let base = base_url.clone();
@@ -193,15 +195,15 @@ async fn serve_async(
     let following = tokio::spawn(pause::follow(Arc::clone(&operated) as _, policy.clone(), Arc::clone(metrics)));
     let acts = TaskTracker::new();
     let api = AdminApi {
-        operators: Moderation::new(store, Arc::clone(clock), random.clone()),
-        importer: Importer { store: Arc::clone(&operated) as _, renderer: Arc::clone(&deps.renderer) },
+        operators: Moderation::new(store.clone(), Arc::clone(clock), random.clone()),
+        importer: Importer::new(store, Arc::clone(&deps.renderer), &calls),
         policy,
         metrics: Arc::clone(metrics),
         store: Arc::clone(&operated),
         audit: AuditLog::default(),
         acts: acts.clone(),
     };
-    tokio::spawn(socket::serve(socket::listen(&admin_socket)?, api::router(api)));
+    tokio::spawn(socket::serve(socket::listen(&admin_socket)?, admin::router(api)));
 
     if base_url.as_str().starts_with("https://") && settings.moderation.contacts.abuse_contact.is_none() {
         tracing::warn!("readers cannot report pages: name a mail address or URL with --abuse-contact");

@@ -11,7 +11,7 @@ use crate::http::{AppState, PageCache, SiteSettings, front};
 use crate::mcp::{self, AllowedHosts, Mcp};
 use crate::settings::Settings;
 use crate::telemetry::http::RequestTelemetry;
-use crate::telemetry::metrics::{Metrics, RefusalLabels};
+use crate::telemetry::metrics::Metrics;
 use handbill_pages::ports::clock::{SharedClock, SystemClock};
 use handbill_pages::ports::page_store::PageStore;
 use handbill_pages::ports::random::Random;
@@ -90,6 +90,7 @@ pub(super) fn public_over(backends: Backends, settings: PublicSettings, deps: &D
     let Publishing { policy, site } = publishing;
     let Deps { clock, random, metrics, cache_bytes, renderer } = deps;
     let service = PageService::new(ServiceParts {
+        calls: backends.calls,
         store: backends.store,
         limiter: backends.limiter,
         renderer: Arc::clone(renderer),
@@ -116,15 +117,4 @@ pub(super) fn public_over(backends: Backends, settings: PublicSettings, deps: &D
     let cache = PageCache::new(*cache_bytes, metrics.page_cache.clone());
     let app = AppState::new(service, cache, base_url, proxies, site);
     front(app, mcp::route(tools, &hosts), hosts.cors(), telemetry)
-}
-
-pub(super) fn policy(metrics: &Metrics) -> PublishingPolicy {
-    let refusals = metrics.publishing_refusals.clone();
-    // The objective of writes subtracts pauses, so these series start at 0.
-    for reason in ["content", "blocklist", "paused"] {
-        drop(refusals.get_or_create(&RefusalLabels { reason }));
-    }
-    PublishingPolicy::observed(move |reason| {
-        refusals.get_or_create(&RefusalLabels { reason }).inc();
-    })
 }

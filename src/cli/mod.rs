@@ -1,5 +1,8 @@
 //! The command line: reads the arguments and runs the command that they name.
 
+mod error;
+mod migrate;
+mod operators;
 mod render;
 
 use std::ffi::OsString;
@@ -12,13 +15,14 @@ use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::admin::commands::{self, AdminCommand, CommandError, REFUSED};
+use self::error::{CommandError, REFUSED, print};
+use self::operators::AdminCommand;
 use crate::app;
 use crate::http::openapi_document;
 use crate::outbound::agent;
 use crate::settings::{DocumentSettings, ServeSettings, unknown_variables, variables};
 use crate::telemetry::logs::say;
-use handbill_client::terminal::{self, one_line};
+use handbill_client::terminal::one_line;
 use handbill_client::{ClientCommand, REQUEST_TIMEOUT};
 
 /// Publishes texts without accounts: each has a public address and an edit key.
@@ -69,16 +73,14 @@ pub fn run() -> ExitCode {
     }
     let outcome = match cli.command {
         Subcommands::Serve(serve) if serve.check_config => {
-            let checked = app::check(&serve.settings).map_err(CommandError::refused);
-            checked.and_then(|()| print("The settings are valid.\n"))
+            app::check(&serve.settings).map_err(CommandError::refused).and_then(|()| shown("The settings are valid.\n"))
         }
         Subcommands::Serve(serve) => app::serve(*serve).map_err(|error| {
-            let new = if error.is_after_the_start() { CommandError::failed } else { CommandError::refused };
-            new(error)
+            if error.is_after_the_start() { CommandError::failed(error) } else { CommandError::refused(error) }
         }),
-        Subcommands::Admin(command) => commands::run(*command),
+        Subcommands::Admin(command) => operators::run(*command),
         Subcommands::Openapi(DocumentSettings { address, contacts }) => {
-            print(&openapi_document(&address.origin(address.listen), contacts.abuse_contact.as_ref()))
+            shown(&openapi_document(&address.origin(address.listen), contacts.abuse_contact.as_ref()))
         }
         Subcommands::Render { jsonl } => render::run(jsonl),
         Subcommands::Client(command) => Ok(handbill_client::run(command, &agent(REQUEST_TIMEOUT))),
@@ -123,9 +125,8 @@ fn with_first_help(command: Command) -> Command {
     command.override_help(help)
 }
 
-fn print(text: &str) -> Result<ExitCode, CommandError> {
-    terminal::print(text).map_err(|error| CommandError::failed(format!("could not write: {error}")))?;
-    Ok(ExitCode::SUCCESS)
+fn shown(text: &str) -> Result<ExitCode, CommandError> {
+    print(text).map(|()| ExitCode::SUCCESS)
 }
 
 /// One line on standard error, whatever the reason quotes.

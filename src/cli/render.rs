@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use indexmap::IndexMap;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::admin::commands::CommandError;
+use super::error::{CommandError, unwritable};
 use handbill_client::terminal::written;
 use handbill_pages::values::markdown::render;
 
@@ -24,15 +24,15 @@ fn render_whole(mut input: impl Read, output: &mut impl Write) -> Result<(), Com
     let mut bytes = Vec::new();
     input
         .read_to_end(&mut bytes)
-        .map_err(|error| CommandError::refused(format!("could not read standard input: {error}")))?;
+        .map_err(|error| CommandError::refused(format!("cannot read standard input: {error}")))?;
     let markdown = String::from_utf8(bytes).map_err(|_| CommandError::refused("standard input is not UTF-8"))?;
-    written(output.write_all(render(&markdown).html.as_bytes())).map_err(|error| unwritable(&error))
+    written(output.write_all(render(&markdown).html.as_bytes())).map_err(|error| unwritable("standard output", &error))
 }
 
 fn render_lines(input: impl BufRead, output: &mut impl Write) -> Result<(), CommandError> {
     for (index, line) in input.lines().enumerate() {
         let number = index + 1;
-        let line = line.map_err(|error| CommandError::failed(format!("could not read line {number}: {error}")))?;
+        let line = line.map_err(|error| CommandError::failed(format!("cannot read line {number}: {error}")))?;
         let mut row: Row = serde_json::from_str(&line)
             .map_err(|error| CommandError::failed(format!("line {number} is not a JSON object: {}", reason(&error))))?;
         let input = row.get("input").and_then(|value| serde_json::from_str::<String>(value.get()).ok());
@@ -40,7 +40,7 @@ fn render_lines(input: impl BufRead, output: &mut impl Write) -> Result<(), Comm
         row.shift_remove("html");
         row.insert("html".to_owned(), to_raw_value(&render(&markdown).html).expect("it is a string"));
         let text = serde_json::to_string(&row).expect("it is made of JSON");
-        written(writeln!(output, "{text}")).map_err(|error| unwritable(&error))?;
+        written(writeln!(output, "{text}")).map_err(|error| unwritable("standard output", &error))?;
     }
     Ok(())
 }
@@ -53,10 +53,6 @@ fn reason(error: &serde_json::Error) -> String {
         Some(what) => format!("{what} at column {}", error.column()),
         None => text,
     }
-}
-
-fn unwritable(error: &io::Error) -> CommandError {
-    CommandError::failed(format!("could not write to standard output: {error}"))
 }
 
 #[cfg(test)]
@@ -101,7 +97,7 @@ mod tests {
         }
         let mut output = Vec::new();
         let error = render_lines(&b"{\"input\":\"a\"}\n\xff\n"[..], &mut output).unwrap_err();
-        assert!(error.reason.starts_with("could not read line 2: "), "{error:?}");
+        assert!(error.reason.starts_with("cannot read line 2: "), "{error:?}");
         assert_eq!(output, first.as_bytes());
     }
 }

@@ -3,7 +3,6 @@
 mod answer;
 pub(crate) mod discovery;
 mod document;
-pub mod drain;
 pub mod error;
 pub(crate) mod error_response;
 mod etag;

@@ -20,7 +20,7 @@ use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use tracing_appender::non_blocking::ErrorCounter;
 
-use handbill_pages::service::{CallMetrics, Durations, HISTOGRAM_BUCKETS, durations, seconds};
+use handbill_pages::service::{CallMetrics, Durations, HISTOGRAM_BUCKETS, RefusalLabels, durations, seconds};
 
 pub const COMMIT: &str = match option_env!("GIT_COMMIT") {
     Some(commit) => commit,
@@ -88,13 +88,6 @@ pub struct ToolLabels {
     pub tool: &'static str,
     /// `ok`, or the error's code.
     pub outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct RefusalLabels {
-    /// `content` if the text or its links are on the blocklist, `blocklist` if that could not be read, `paused` if nothing may be
-    /// created.
-    pub reason: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]

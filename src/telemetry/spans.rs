@@ -205,7 +205,7 @@ mod tests {
     use handbill_pages::ports::clock::SystemClock;
     use handbill_pages::ports::page_store::PageStore;
     use handbill_pages::ports::random::Random;
-    use handbill_pages::service::{CallMetrics, Moderation, SharedStore};
+    use handbill_pages::service::{CallMetrics, Instruments, Moderation, SharedStore};
     use handbill_pages::values::slug::Slug;
     use handbill_store_scylla::{Limits, ScyllaStore};
     use handbill_store_sqlite::SqliteStore;
@@ -296,7 +296,7 @@ mod tests {
         } else {
             Arc::new(SqliteStore::temporary().unwrap())
         };
-        let store = SharedStore::new(store, CallMetrics::default(), clock.clone());
+        let store = SharedStore::new(store, Instruments::new(CallMetrics::default(), clock.clone()));
         drop(Moderation::new(store, clock, random).inspect(&Slug::parse("a-page-22222222").unwrap()).await);
     }
 

@@ -34,7 +34,6 @@ use tower::Service;
 use self::bodies::CountedBody;
 pub use self::bodies::{Full, LargeAnswers};
 use self::places::{ClientSlot, ClientSlots, ConnectionState, Waiting};
-use super::drain::Phase;
 use crate::http::request::MAX_HEAD_BYTES;
 use handbill_pages::values::client::Peer;
 
@@ -91,6 +90,14 @@ pub fn listen(address: SocketAddr, option: &'static str) -> Result<(TcpListener,
     let listener = bind().map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     Ok((listener, address))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Serving,
+    /// Serves, but asks clients to leave.
+    Leaving,
+    Stopping,
 }
 
 #[derive(Clone, Debug)]

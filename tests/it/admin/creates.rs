@@ -1,7 +1,8 @@
 //! Pausing creates, and the blocklist.
 
-use handbill::admin::blocklist::{self, Blocklist};
 use handbill_pages::service::PublishingPolicy;
+use handbill_pages::values::blocklist::{Blocklist, entry_of};
+use prometheus_client::metrics::family::Family;
 use serde_json::json;
 
 use super::Operated;
@@ -21,7 +22,7 @@ fn body(content: &str) -> String {
 /// A service whose blocklist has `lines`, and the policy that its operators change.
 fn with_blocklist(setup: Setup, lines: &str) -> (TestApp, PublishingPolicy) {
     let policy = PublishingPolicy::default();
-    Blocklist::parse(lines, &[]).unwrap().put_into_force(&policy);
+    policy.refuse(Blocklist::parse(lines, &[]).unwrap());
     (setup.policy(policy.clone()).start(), policy)
 }
 
@@ -33,7 +34,7 @@ fn expect_refused(answer: &Answer) {
 
 #[tokio::test]
 async fn a_page_with_a_listed_host_or_text_is_not_published() {
-    let list = format!("spam.example\n{}\n", blocklist::entry_of(SPAM));
+    let list = format!("spam.example\n{}\n", entry_of(SPAM));
     let (app, _) = with_blocklist(Setup::unlimited(), &list);
     for content in ["[x](https://www.spam.example/y)", "![](https://spam.example/i.png)", SPAM] {
         expect_refused(&app.create(body(content)).await);
@@ -76,11 +77,11 @@ async fn the_key_is_checked_before_the_content() {
 async fn a_list_that_changes_counts_from_the_next_request_on() {
     let (app, policy) = with_blocklist(Setup::unlimited(), "");
     let page = app.publish("Hello", "http://later.example/").await;
-    Blocklist::parse("later.example", &[]).unwrap().put_into_force(&policy);
+    policy.refuse(Blocklist::parse("later.example", &[]).unwrap());
     expect_refused(&app.create(body("http://later.example/")).await);
     app.read(&page.slug).await.expect_status(200);
     app.update(&page, json!({"title": "Other"})).await.expect_status(200);
-    Blocklist::default().put_into_force(&policy);
+    policy.refuse(Blocklist::default());
     app.create(body("http://later.example/")).await.expect_status(201);
 }
 
@@ -110,7 +111,7 @@ async fn while_creates_are_paused_nothing_is_published() {
 /// Operators may have paused creates, and a process that starts does not know yet.
 #[tokio::test]
 async fn nothing_is_created_until_the_switch_was_read_once() {
-    let policy = PublishingPolicy::observed(|_| {});
+    let policy = PublishingPolicy::unknown(Family::default());
     let app = Setup::new().policy(policy.clone()).start();
     let refused = app.create(body("text")).await;
     refused.expect_error(503, "unavailable");

@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use handbill::admin::api::{self, AdminApi};
-use handbill::admin::import::Importer;
+use handbill::admin::api::AdminApi;
+use handbill::admin::router;
 use handbill::app::Deps;
 use handbill::telemetry::logs::AuditLog;
 use handbill_pages::ports::clock::SharedClock;
 use handbill_pages::ports::page_store::PageStore;
 use handbill_pages::ports::random::Random;
-use handbill_pages::service::{CallMetrics, Moderation, PublishingPolicy, SharedStore};
+use handbill_pages::service::{CallMetrics, Importer, Instruments, Moderation, PublishingPolicy, SharedStore};
 use handbill_store_sqlite::SqliteStore;
 use http::Request;
 use http_body_util::BodyExt;
@@ -70,13 +70,11 @@ impl Operated {
         let (clock, metrics) = (Arc::clone(&app.clock) as SharedClock, Arc::clone(&app.metrics));
         let pages = Arc::clone(&app.store) as Arc<dyn PageStore>;
         let renderer = Deps::system().renderer;
-        let routes = api::router(AdminApi {
-            operators: Moderation::new(
-                SharedStore::new(pages, CallMetrics::default(), Arc::clone(&clock)),
-                Arc::clone(&clock),
-                Random::System,
-            ),
-            importer: Importer { store: Arc::clone(&store) as _, renderer },
+        let calls = Instruments::new(CallMetrics::default(), Arc::clone(&clock));
+        let pages = SharedStore::new(pages, calls.clone());
+        let routes = router(AdminApi {
+            operators: Moderation::new(pages.clone(), Arc::clone(&clock), Random::System),
+            importer: Importer::new(pages, renderer, &calls),
             store,
             policy,
             metrics,

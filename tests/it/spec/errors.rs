@@ -8,9 +8,9 @@ use std::convert::Infallible;
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream;
-use handbill::admin::blocklist::Blocklist;
 use handbill::http::error::Code;
 use handbill_pages::service::PublishingPolicy;
+use handbill_pages::values::blocklist::Blocklist;
 use handbill_pages::values::title::MAX_CHARS;
 use serde_json::json;
 
@@ -265,7 +265,7 @@ async fn every_error() -> Vec<Answer> {
         errors.push(app.read(slug).await);
     }
     let policy = PublishingPolicy::default();
-    Blocklist::parse("spam.example", &[]).unwrap().put_into_force(&policy);
+    policy.refuse(Blocklist::parse("spam.example", &[]).unwrap());
     let operated = Setup::new().policy(policy).start();
     errors.push(operated.create(r#"{"title": "T", "content": "https://spam.example/"}"#).await);
     let used_up = Setup::new().limits(1, 1).token_limit(1).start();

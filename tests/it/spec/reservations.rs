@@ -11,8 +11,8 @@ use handbill_pages::ports::page_store::PageStore;
 use handbill_pages::ports::random::Random;
 use handbill_pages::ports::rate_limiter::{Attempt, Quotas, RateLimiter};
 use handbill_pages::service::{
-    CallMetrics, Created, PageFields, PageService, PublishingPolicy, RenderInPlace, ServiceError, ServiceParts,
-    SharedStore,
+    CallMetrics, Created, Instruments, PageFields, PageService, PublishingPolicy, RenderInPlace, ServiceError,
+    ServiceParts, SharedStore,
 };
 use handbill_pages::values::client::Client;
 use handbill_pages::values::details::{DetailsInput, Patch};
@@ -74,8 +74,10 @@ impl Fixture {
         let quota = Some(Quota { limit: 10, window: Duration::from_hours(1) });
         let limiter = Arc::new(limiter);
         let store = Arc::new(WatchedStore::around(Arc::new(SqliteStore::temporary().unwrap())));
+        let calls = Instruments::new(CallMetrics::default(), Arc::new(SystemClock::new()));
         let service = PageService::new(ServiceParts {
-            store: SharedStore::new(Arc::clone(&store) as _, CallMetrics::default(), Arc::new(SystemClock::new())),
+            store: SharedStore::new(Arc::clone(&store) as _, calls.clone()),
+            calls,
             limiter: Arc::clone(&limiter) as Arc<dyn RateLimiter>,
             renderer: Arc::new(RenderInPlace),
             clock: Arc::new(SystemClock::new()),

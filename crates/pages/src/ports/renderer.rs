@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use thiserror::Error;
 
+use crate::values::blocklist::Blocklist;
 use crate::values::content::Content;
 use crate::values::edit_key::EditKey;
 use crate::values::markdown::Rendered;
@@ -23,13 +24,10 @@ pub enum Purpose {
 #[error("too many texts are waiting to be rendered")]
 pub struct RenderError;
 
-/// Whether operators refuse this Markdown, or links and images to these addresses.
-pub type ContentFilter = Arc<dyn Fn(&str, &[String]) -> bool + Send + Sync>;
-
 /// Searches that the renderer makes, since they take milliseconds in a long text.
 #[derive(Clone, Default)]
 pub struct ContentChecks {
-    pub refuses: Option<ContentFilter>,
+    pub blocklist: Option<Arc<Blocklist>>,
     pub key: Option<EditKey>,
 }
 

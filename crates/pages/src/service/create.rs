@@ -61,7 +61,8 @@ impl PageService {
     /// counts as no heading.
     pub async fn preview(&self, client: Client, body: Body<PageFields>) -> Limited<Preview> {
         let show = async |new: NewPage| {
-            let rendered = self.render(&new.content, Purpose::Preview, ContentChecks::default()).await?.rendered;
+            let rendered =
+                self.parts.renderer.render(&new.content, Purpose::Preview, ContentChecks::default()).await?.rendered;
             let title = new.title_or(rendered.title_in_text.as_deref()).ok();
             Ok(Preview { title, rendered })
         };
@@ -89,7 +90,7 @@ impl PageService {
         let NewPage { details, content, edit_key: clients_key, file_name: _ } = new;
         let secret = if clients_key.is_some() {
             check_text(&edit_key, "title", title.as_str())?;
-            let secret = self.slug_secret.get_or_try_init(|| self.parts.store.slug_secret());
+            let secret = self.parts.slug_secret.get_or_try_init(|| self.parts.store.slug_secret());
             Some(StoreBudget::new(deadline).wait(secret).await?)
         } else {
             None
@@ -108,14 +109,14 @@ impl PageService {
     /// The slug of `new`, if that needs neither the text nor the store.
     fn early_slug(&self, new: &NewPage, key: &EditKey) -> Option<Slug> {
         let title = new.details.title.as_ref()?;
-        let secret = if new.edit_key.is_some() { Some(self.slug_secret.get()?) } else { None };
+        let secret = if new.edit_key.is_some() { Some(self.parts.slug_secret.get()?) } else { None };
         Some(self.slug(secret, title, key, 0))
     }
 
     /// Reserves `slug` while `work` is done, and waits no longer for the answer.
     async fn reserved_beside<T>(&self, slug: &Slug, key: &EditKey, work: impl Future<Output = T>) -> (T, Reserved) {
         let reservation = Reservation::new(slug.clone(), &key.hash());
-        let reserving = pin!(self.parts.store.calls.reserve(&*self.parts.limiter, &reservation));
+        let reserving = pin!(self.parts.limiter.reserve(&reservation));
         // `select` asks the first before the second begins.
         match select(reserving, pin!(work)).await {
             Either::Left((reserved, work)) => (work.await, reserved),

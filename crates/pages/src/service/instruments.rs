@@ -9,21 +9,17 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use tokio::time::Instant;
 use tracing::field::Empty;
 use tracing::{Span, info_span};
 
-use super::shared_reads::SharedReads;
 use crate::log_throttle::LogThrottle;
 use crate::ports::clock::SharedClock;
-use crate::ports::page_store::{Expected, PageStore, PutResult, StoreError};
+use crate::ports::page_store::StoreError;
 use crate::ports::rate_limiter::{Attempt, RateLimiter};
 use crate::ports::renderer::{ContentChecks, Purpose, RenderError, RenderOutcome, Renderer};
 use crate::values::content::Content;
-use crate::values::head::PageHead;
 use crate::values::quota::Decision;
-use crate::values::record::{Lookup, Record};
-use crate::values::slug::{Reservation, Reserved, Slug, SlugSecret};
+use crate::values::slug::{Reservation, Reserved};
 
 /// Spans that are exported and never logged.
 pub const TRACES: &str = "handbill::trace";
@@ -73,8 +69,9 @@ impl Default for CallMetrics {
     }
 }
 
+/// Clones share what they count.
 #[derive(Clone)]
-pub(super) struct Instruments {
+pub struct Instruments {
     metrics: CallMetrics,
     clock: SharedClock,
     failures: Arc<LogThrottle>,
@@ -121,7 +118,7 @@ impl Drop for CallSpan {
 }
 
 impl Instruments {
-    fn new(metrics: CallMetrics, clock: SharedClock) -> Self {
+    pub fn new(metrics: CallMetrics, clock: SharedClock) -> Self {
         Self { metrics, clock, failures: Arc::new(LogThrottle::new(FAILURES_PAUSE)) }
     }
 
@@ -140,75 +137,17 @@ impl Instruments {
         }
     }
 
-    pub(super) async fn check(&self, limiter: &dyn RateLimiter, attempt: Attempt) -> Decision {
-        let span = CallSpan::new(limiter.system(), "decide", "limits");
-        let limit = attempt.kind.name();
-        let decision = limiter.check(attempt).await;
-        let outcome = if decision.admitted { "admitted" } else { "refused" };
-        self.metrics.decisions.get_or_create(&DecisionLabels { limit, outcome }).inc();
-        if let Some(span) = &span.0 {
-            span.record("handbill.limit", limit);
-        }
-        span.done(outcome, false);
-        decision
-    }
-
-    /// Within one process the store alone answers as fast, so nothing is reserved.
-    pub(super) async fn reserve(&self, limiter: &dyn RateLimiter, reservation: &Reservation) -> Reserved {
-        if limiter.system().is_none() {
-            return Reserved::Unopposed;
-        }
-        let span = CallSpan::new(limiter.system(), "reserve", "slugs");
-        let reserved = limiter.reserve(reservation).await;
-        span.done(if reserved == Reserved::ByAnother { "slug_taken" } else { "done" }, false);
-        reserved
-    }
-
-    pub(super) async fn render(
+    /// Times a call of the store, and logs its failure.
+    pub(super) async fn store_call<T>(
         &self,
-        renderer: &dyn Renderer,
-        content: &Content,
-        purpose: Purpose,
-        checks: ContentChecks,
-    ) -> Result<RenderOutcome, RenderError> {
-        let span = CallSpan::new(None, "render", "markdown");
-        let (made, took) = self.timed(renderer.render(content, purpose, checks)).await;
-        if made.is_ok() {
-            self.metrics.renders.observe(took.as_secs_f64());
-        }
-        span.done(if made.is_ok() { "done" } else { "unavailable" }, made.is_err());
-        made
-    }
-}
-
-/// The store for service and operators: concurrent reads of one page share a call. Clones share it.
-#[derive(Clone)]
-pub struct SharedStore {
-    store: Arc<dyn PageStore>,
-    pub(super) calls: Instruments,
-    shared: Arc<Shared>,
-}
-
-#[derive(Default)]
-struct Shared {
-    lookups: SharedReads<Slug, Lookup>,
-    heads: SharedReads<Slug, Lookup<PageHead>>,
-}
-
-impl SharedStore {
-    pub fn new(store: Arc<dyn PageStore>, metrics: CallMetrics, clock: SharedClock) -> Self {
-        Self { store, calls: Instruments::new(metrics, clock), shared: Arc::default() }
-    }
-
-    async fn call<T>(
-        &self,
+        system: Option<&'static str>,
         operation: &'static str,
         name: impl Fn(&T) -> &'static str,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let Instruments { metrics, clock, .. } = &self.calls;
-        let span = CallSpan::new(self.store.system(), operation, "pages");
-        let (result, took) = self.calls.timed(call).await;
+        let Self { metrics, clock, .. } = self;
+        let span = CallSpan::new(system, operation, "pages");
+        let (result, took) = self.timed(call).await;
         let (outcome, is_available) = match &result {
             Ok(answer) => (name(answer), true),
             Err(StoreError::Unavailable(_)) => ("unavailable", false),
@@ -216,7 +155,7 @@ impl SharedStore {
             Err(StoreError::Unreadable(_)) => ("unreadable", true),
         };
         if let Err(error) = &result
-            && let Some(left_out) = self.calls.suppressed_before(error, clock.monotonic())
+            && let Some(left_out) = self.suppressed_before(error, clock.monotonic())
         {
             tracing::error!(operation, error = error.causes(), left_out, "the store failed");
         }
@@ -225,38 +164,60 @@ impl SharedStore {
         span.done(outcome, result.is_err());
         result
     }
+}
 
-    pub(super) fn pages(&self) -> &dyn PageStore {
-        &*self.store
+/// A part of the service whose calls are timed and traced.
+pub(super) struct Observed<P: ?Sized> {
+    part: Arc<P>,
+    calls: Instruments,
+}
+
+impl<P: ?Sized> Observed<P> {
+    pub(super) fn new(part: Arc<P>, calls: &Instruments) -> Self {
+        Self { part, calls: calls.clone() }
+    }
+}
+
+impl Observed<dyn RateLimiter> {
+    pub(super) async fn check(&self, attempt: Attempt) -> Decision {
+        let span = CallSpan::new(self.part.system(), "decide", "limits");
+        let limit = attempt.kind.name();
+        let decision = self.part.check(attempt).await;
+        let outcome = if decision.admitted { "admitted" } else { "refused" };
+        self.calls.metrics.decisions.get_or_create(&DecisionLabels { limit, outcome }).inc();
+        if let Some(span) = &span.0 {
+            span.record("handbill.limit", limit);
+        }
+        span.done(outcome, false);
+        decision
     }
 
-    pub(super) async fn slug_secret(&self) -> Result<SlugSecret, StoreError> {
-        self.store.slug_secret().await
+    /// Within one process the store alone answers as fast, so nothing is reserved.
+    pub(super) async fn reserve(&self, reservation: &Reservation) -> Reserved {
+        if self.part.system().is_none() {
+            return Reserved::Unopposed;
+        }
+        let span = CallSpan::new(self.part.system(), "reserve", "slugs");
+        let reserved = self.part.reserve(reservation).await;
+        span.done(if reserved == Reserved::ByAnother { "slug_taken" } else { "done" }, false);
+        reserved
     }
+}
 
-    pub(super) async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
-        let load = async { self.call("lookup", Lookup::name, self.store.lookup(slug)).await };
-        self.shared.lookups.read(slug, load).await
-    }
-
-    pub(super) async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
-        let load = async { self.call("head", Lookup::name, self.store.head(slug)).await };
-        self.shared.heads.read(slug, load).await
-    }
-
-    pub(super) async fn put(
+impl Observed<dyn Renderer> {
+    pub(super) async fn render(
         &self,
-        expected: Expected,
-        next: Record,
-        needed_by: Option<Instant>,
-    ) -> Result<PutResult, StoreError> {
-        let (operation, refused) = match expected {
-            Expected::Absent => ("insert_if_absent", "slug_taken"),
-            Expected::State(..) => ("compare_and_set", "stale"),
-            Expected::Unreadable => ("delete_unreadable", "stale"),
-        };
-        let name = |answer: &PutResult| if *answer == PutResult::Done { "done" } else { refused };
-        self.call(operation, name, self.store.put(expected, next, needed_by)).await
+        content: &Content,
+        purpose: Purpose,
+        checks: ContentChecks,
+    ) -> Result<RenderOutcome, RenderError> {
+        let span = CallSpan::new(None, "render", "markdown");
+        let (made, took) = self.calls.timed(self.part.render(content, purpose, checks)).await;
+        if made.is_ok() {
+            self.calls.metrics.renders.observe(took.as_secs_f64());
+        }
+        span.done(if made.is_ok() { "done" } else { "unavailable" }, made.is_err());
+        made
     }
 }
 

@@ -22,6 +22,7 @@
 
 mod create;
 mod error;
+mod import;
 mod in_use;
 mod instruments;
 mod large_reads;
@@ -32,6 +33,7 @@ mod read;
 mod rendering;
 mod request;
 mod shared_reads;
+mod store;
 mod time_limits;
 mod turns;
 mod update;
@@ -45,10 +47,9 @@ use crate::ports::clock::SharedClock;
 use crate::ports::page_store::ChangeListener;
 use crate::ports::random::Random;
 use crate::ports::rate_limiter::{Attempt, LimitKind, Quotas, RateLimiter};
-use crate::ports::renderer::{ContentChecks, Purpose, RenderError, RenderOutcome, Renderer};
+use crate::ports::renderer::Renderer;
 use crate::values::client::Client;
 use crate::values::client::{SharedNetwork, windows};
-use crate::values::content::Content;
 use crate::values::head::PageHead;
 use crate::values::page::Page;
 use crate::values::quota::Decision;
@@ -57,22 +58,26 @@ use crate::values::slug::{Slug, SlugSecret};
 
 pub use create::{Created, Preview};
 pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
+pub use import::{Imported, Importer};
+use instruments::Observed;
 pub use instruments::{
-    CALL, CallLabels, CallMetrics, DecisionLabels, Durations, HISTOGRAM_BUCKETS, SharedStore, TRACES, durations,
+    CALL, CallLabels, CallMetrics, DecisionLabels, Durations, HISTOGRAM_BUCKETS, Instruments, TRACES, durations,
     seconds,
 };
 use large_reads::ReadBudget;
 pub use moderation::{ActOutcome, Moderation, UnreadablePage};
 pub use oauth::{TokenClient, TokenForm};
-pub use policy::PublishingPolicy;
+pub use policy::{PublishingPolicy, RefusalLabels};
 pub use read::{PageRead, Reading, is_current};
 pub use rendering::{RenderInPlace, RenderThreads};
 pub use request::{Body, Credential, LateBody, PageFields, Precondition, States};
+pub use store::SharedStore;
 use time_limits::StoreBudget;
 pub use time_limits::{DEADLINE, STORE_BUDGET};
 use turns::Turns;
 
 pub struct ServiceParts {
+    pub calls: Instruments,
     pub store: SharedStore,
     pub limiter: Arc<dyn RateLimiter>,
     pub renderer: Arc<dyn Renderer>,
@@ -84,11 +89,23 @@ pub struct ServiceParts {
     pub large_bytes: usize,
 }
 
+/// Clones share everything.
 #[derive(Clone)]
 pub struct PageService {
-    parts: Arc<ServiceParts>,
+    parts: Arc<Parts>,
+}
+
+struct Parts {
+    store: SharedStore,
+    limiter: Observed<dyn RateLimiter>,
+    renderer: Observed<dyn Renderer>,
+    clock: SharedClock,
+    random: Random,
+    quotas: Quotas,
+    networks: Vec<SharedNetwork>,
+    policy: PublishingPolicy,
     large_reads: ReadBudget,
-    slug_secret: Arc<OnceCell<SlugSecret>>,
+    slug_secret: OnceCell<SlugSecret>,
     turns: Turns,
 }
 
@@ -108,13 +125,27 @@ impl<T> Limited<T> {
 
 impl PageService {
     pub fn new(parts: ServiceParts) -> Self {
-        let large_reads = ReadBudget::new(parts.large_bytes);
-        Self { parts: Arc::new(parts), large_reads, slug_secret: Arc::default(), turns: Turns::default() }
+        let ServiceParts { calls, store, limiter, renderer, clock, random, quotas, networks, policy, large_bytes } =
+            parts;
+        let parts = Parts {
+            store,
+            limiter: Observed::new(limiter, &calls),
+            renderer: Observed::new(renderer, &calls),
+            clock,
+            random,
+            quotas,
+            networks,
+            policy,
+            large_reads: ReadBudget::new(large_bytes),
+            slug_secret: OnceCell::new(),
+            turns: Turns::default(),
+        };
+        Self { parts: Arc::new(parts) }
     }
 
     /// As [`PageStore::subscribe`](crate::ports::page_store::PageStore::subscribe).
     pub fn subscribe(&self, listener: Arc<dyn ChangeListener>) -> bool {
-        self.parts.store.pages().subscribe(listener)
+        self.parts.store.subscribe(listener)
     }
 
     pub fn quotas(&self) -> Quotas {
@@ -132,7 +163,7 @@ impl PageService {
         let windows = own_quota.map(|quota| windows(&self.parts.networks, quota, client)).unwrap_or_default();
         let mut quota = None;
         if let Some(attempt) = Attempt::within(kind, windows) {
-            let decision = self.parts.store.calls.check(&*self.parts.limiter, attempt).await;
+            let decision = self.parts.limiter.check(attempt).await;
             if !decision.admitted {
                 return Limited {
                     outcome: Err(ServiceError::RateLimited {
@@ -146,15 +177,6 @@ impl PageService {
             quota = Some((kind, decision));
         }
         Limited { outcome: work.await, quota }
-    }
-
-    async fn render(
-        &self,
-        content: &Content,
-        purpose: Purpose,
-        checks: ContentChecks,
-    ) -> Result<RenderOutcome, RenderError> {
-        self.parts.store.calls.render(&*self.parts.renderer, content, purpose, checks).await
     }
 
     async fn existing(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<Arc<Page>, ServiceError> {

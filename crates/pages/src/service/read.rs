@@ -62,12 +62,12 @@ impl PageService {
         page: Arc<Page>,
         store_budget: &mut StoreBudget,
     ) -> Result<(Arc<Page>, ReadPermit), ServiceError> {
-        match self.large_reads.try_acquire(&page) {
+        match self.parts.large_reads.try_acquire(&page) {
             Ok(permit) => Ok((page, permit)),
             Err(needed) => {
                 let slug = page.head.slug.clone();
                 drop(page);
-                let permit = self.large_reads.acquire(needed).await?;
+                let permit = self.parts.large_reads.acquire(needed).await?;
                 Ok((self.existing(&slug, store_budget).await?, permit))
             }
         }
@@ -79,7 +79,8 @@ impl PageService {
             return Ok(page);
         }
         let content = &page.text.content;
-        let RenderOutcome { rendered, .. } = self.render(content, Purpose::Upkeep, ContentChecks::default()).await?;
+        let RenderOutcome { rendered, .. } =
+            self.parts.renderer.render(content, Purpose::Upkeep, ContentChecks::default()).await?;
         Ok(Arc::new(Page::new(page.head.clone(), content.clone(), rendered)))
     }
 }

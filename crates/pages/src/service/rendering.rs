@@ -89,10 +89,10 @@ impl Renderer for RenderThreads {
 }
 
 /// A hostile text takes up to 28 ms for the blocklist, and 3 ms for the key.
-fn checked(source: &str, ContentChecks { refuses, key }: &ContentChecks) -> RenderOutcome {
+fn checked(source: &str, ContentChecks { blocklist, key }: &ContentChecks) -> RenderOutcome {
     let mut rendered = render(source);
     let shown = mem::take(&mut rendered.shown);
-    let is_refused = refuses.as_ref().is_some_and(|refuses| refuses(source, &shown.addresses));
+    let is_refused = blocklist.as_ref().is_some_and(|list| list.refuses(source, &shown.addresses));
     let shows_key = key.as_ref().is_some_and(|key| shown.any(|text| key.occurs_in(text)));
     RenderOutcome { rendered, is_refused, shows_key }
 }

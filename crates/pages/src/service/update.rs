@@ -11,7 +11,7 @@ use super::time_limits::{StoreBudget, back_off, deadline, until};
 use super::{Limited, PageService};
 use crate::ports::page_store::{Expected, PutResult};
 use crate::ports::rate_limiter::LimitKind;
-use crate::ports::renderer::{ContentChecks, Purpose, RenderOutcome};
+use crate::ports::renderer::RenderOutcome;
 use crate::values::client::Client;
 use crate::values::content::Content;
 use crate::values::edit_key::EditKey;
@@ -113,7 +113,7 @@ impl PageService {
     ) -> Result<(), ServiceError> {
         let Authorized { mut head, mut store_budget } = self.authorized(slug, credential, deadline).await?;
         body?;
-        let turn = self.turns.take(slug).await;
+        let turn = self.parts.turns.take(slug).await;
         if turn.has_waited {
             head = self.existing_head(slug, &mut store_budget).await?;
         }
@@ -166,7 +166,7 @@ impl PageService {
             return self.current(page).await;
         }
         let slug = head.slug.clone();
-        let turn = self.turns.take(&slug).await;
+        let turn = self.parts.turns.take(&slug).await;
         if turn.has_waited {
             head = self.existing_head(&slug, &mut store_budget).await?;
         }
@@ -223,21 +223,5 @@ impl PageService {
         let made = self.rendered(content, Some(key)).await?;
         self.check_made(&made)?;
         Ok(made)
-    }
-
-    pub(super) async fn rendered(
-        &self,
-        content: &Content,
-        key: Option<&EditKey>,
-    ) -> Result<RenderOutcome, ServiceError> {
-        let checks = ContentChecks { refuses: self.parts.policy.refuses()?, key: key.cloned() };
-        Ok(self.render(content, Purpose::Write, checks).await?)
-    }
-
-    pub(super) fn check_made(&self, made: &RenderOutcome) -> Result<(), ServiceError> {
-        if made.shows_key {
-            return Err(BodyError::HoldsKey("content").into());
-        }
-        self.parts.policy.check_content(made)
     }
 }

@@ -6,6 +6,7 @@ pub use handbill_markdown as markdown;
 pub use handbill_markdown::{language, plain_text};
 
 pub mod archive;
+pub mod blocklist;
 pub mod client;
 pub mod contact;
 pub mod content;

@@ -1,27 +1,58 @@
-//! Applies a journal to a restored cluster (contract, decision 18).
+//! `handbill migrate`: updates the schema of a cluster, and applies a journal to a restored one (contract, decision 18).
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek};
 use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 
-use super::import::{Importer, patiently};
-use handbill_pages::ports::page_store::Expected;
-use handbill_pages::service::ServiceError;
-use handbill_pages::values::journal::{Act, Kind, Line, Outlook};
+use super::error::{CommandError, print_line};
+use crate::settings::MigrateSettings;
+use crate::telemetry::logs;
+use handbill_pages::ports::clock::SystemClock;
+use handbill_pages::ports::random::Random;
+use handbill_pages::service::{CallMetrics, Importer, Instruments, RenderThreads, SharedStore};
+use handbill_pages::values::counted::counted;
+use handbill_pages::values::journal::{Kind, Line, Outlook};
+use handbill_store_scylla::ScyllaStore;
 
 const ACTS_AT_ONCE: usize = 32;
 
+pub(super) async fn migrate(settings: &MigrateSettings) -> Result<ExitCode, CommandError> {
+    let _lines = logs::install(&settings.logs, None);
+    let Some(cluster) = settings.cluster().map_err(CommandError::refused)? else {
+        print_line("This store needs no migration.")?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let journal = settings.replay_journal.as_deref().map(JournalFile::open).transpose();
+    let journal = journal.map_err(CommandError::refused)?;
+    let report = Box::pin(handbill_store_scylla::migrate(&cluster, &Random::System)).await;
+    let report = report
+        .map_err(|error| if error.is_refusal() { CommandError::refused(error) } else { CommandError::failed(error) })?;
+    print_line(&report.to_string())?;
+    if let Some((journal, outlook)) = journal {
+        let store = Box::pin(ScyllaStore::reach(&cluster)).await.map_err(CommandError::failed)?;
+        let calls = Instruments::new(CallMetrics::default(), Arc::new(SystemClock::new()));
+        let store = SharedStore::new(Arc::new(store), calls.clone());
+        let importer = Importer::new(store, Arc::new(RenderThreads::default()), &calls);
+        let again = |error| CommandError::failed(format!("{error}; the same command can be run again"));
+        let lines = replay(&importer, &journal, outlook).await.map_err(again)?;
+        print_line(&format!("Applied {} of the journal.", counted(lines, "line")))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 /// A journal that was exported, line by line, however long it is.
-pub(super) struct JournalFile {
+struct JournalFile {
     file: File,
     name: String,
 }
 
 impl JournalFile {
     /// Also checks each line.
-    pub(super) fn open(path: &Path) -> Result<(Self, Outlook), String> {
+    fn open(path: &Path) -> Result<(Self, Outlook), String> {
         let name = path.display().to_string();
         let file = File::open(path).map_err(|error| format!("cannot read {name}: {error}"))?;
         let (journal, mut outlook) = (Self { file, name }, Outlook::default());
@@ -55,29 +86,16 @@ fn parsed(text: &str) -> Result<Line, String> {
 }
 
 /// Repeats acts, but changes no page that was written later. Returns their number. It can be run again.
-pub(super) async fn replay(importer: &Importer, journal: &JournalFile, mut outlook: Outlook) -> Result<u64, String> {
+async fn replay(importer: &Importer, journal: &JournalFile, mut outlook: Outlook) -> Result<u64, String> {
     let acts = journal.lines()?.filter_map(|line| match line {
         Ok(line) => outlook.must_repeat(&line).then(|| line.act())?.map(Ok),
         Err(error) => Some(Err(error)),
     });
     let repeated = stream::iter(acts).map(async |act| {
         let act = act?;
-        patiently(|| repeat(importer, act.clone())).await.map_err(|error| error.to_string())
+        importer.repeat(&act).await.map_err(|error| error.to_string())
     });
     repeated.buffer_unordered(ACTS_AT_ONCE).try_fold(0, async |done, ()| Ok(done + 1)).await
-}
-
-/// Repeats an act of the journal on a restored store.
-async fn repeat(importer: &Importer, act: Act) -> Result<(), ServiceError> {
-    loop {
-        let found = importer.store.lookup(&act.slug).await?;
-        let expected = Expected::found(found.head().as_ref());
-        let Some(record) = act.after(found) else { return Ok(()) };
-        // Otherwise another request changed it since.
-        if importer.put(expected, record).await? {
-            return Ok(());
-        }
-    }
 }
 
 #[cfg(test)]

@@ -2,12 +2,10 @@
 //! and `healthcheck` asks over HTTP.
 
 mod archive;
+mod client;
 mod moderation;
 
-use std::fmt::Display;
-use std::io;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -16,54 +14,16 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::runtime::Builder;
 use url::Url;
 
-use crate::admin::import::Importer;
-use crate::admin::journal::{self, JournalFile};
+use super::error::CommandError;
+use super::migrate::migrate;
 use crate::outbound::agent;
 use crate::settings::{AdminSettings, MigrateSettings};
-use crate::telemetry::logs;
-use handbill_client::terminal;
-use handbill_pages::ports::random::Random;
-use handbill_pages::service::RenderThreads;
-use handbill_pages::values::counted::counted;
-use handbill_store_scylla::ScyllaStore;
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Exit code of a command that was refused before it began.
-pub const REFUSED: u8 = 2;
-
-/// Exit code of a command that failed on its way.
-const FAILED: u8 = 1;
-
-pub(super) const OUTPUT: &str = "the output";
-
-/// Why a command failed, in one line for the operator.
-#[derive(Debug, PartialEq, Eq)]
-pub struct CommandError {
-    pub reason: String,
-    pub exit_code: u8,
-}
-
-impl CommandError {
-    /// Nothing was done or printed.
-    pub fn refused(reason: impl Display) -> Self {
-        Self { reason: reason.to_string(), exit_code: REFUSED }
-    }
-
-    /// Something may have been done or printed.
-    pub fn failed(reason: impl Display) -> Self {
-        Self { reason: reason.to_string(), exit_code: FAILED }
-    }
-
-    /// The same error, of a command that had done something before.
-    fn on_its_way(self) -> Self {
-        Self::failed(self.reason)
-    }
-}
-
 /// In the order of `--help`.
 #[derive(Subcommand)]
-pub enum AdminCommand {
+pub(super) enum AdminCommand {
     /// Update the schema of the cluster
     Migrate(Box<MigrateSettings>),
     /// Check that the server answers, for container health checks
@@ -88,7 +48,7 @@ pub enum AdminCommand {
     Import(archive::Import),
 }
 
-pub fn run(command: AdminCommand) -> Result<ExitCode, CommandError> {
+pub(super) fn run(command: AdminCommand) -> Result<ExitCode, CommandError> {
     let runtime = Builder::new_multi_thread().enable_all().build();
     let runtime = runtime
         .map_err(|error| CommandError::refused(format!("the operating system refused a basic resource ({error})")))?;
@@ -114,32 +74,8 @@ async fn run_async(command: AdminCommand) -> Result<ExitCode, CommandError> {
     })
 }
 
-async fn migrate(settings: &MigrateSettings) -> Result<ExitCode, CommandError> {
-    let _lines = logs::install(&settings.logs, None);
-    let Some(cluster) = settings.cluster().map_err(CommandError::refused)? else {
-        print_line("This store needs no migration.")?;
-        return Ok(ExitCode::SUCCESS);
-    };
-    let journal = settings.replay_journal.as_deref().map(JournalFile::open).transpose();
-    let journal = journal.map_err(CommandError::refused)?;
-    let report = Box::pin(handbill_store_scylla::migrate(&cluster, &Random::System)).await;
-    let report = report.map_err(|error| {
-        let new = if error.is_refusal() { CommandError::refused } else { CommandError::failed };
-        new(error)
-    })?;
-    print_line(&report.to_string())?;
-    if let Some((journal, outlook)) = journal {
-        let store = Box::pin(ScyllaStore::reach(&cluster)).await.map_err(CommandError::failed)?;
-        let importer = Importer { store: Arc::new(store), renderer: Arc::new(RenderThreads::default()) };
-        let again = |error| CommandError::failed(format!("{error}; the same command can be run again"));
-        let lines = journal::replay(&importer, &journal, outlook).await.map_err(again)?;
-        print_line(&format!("Applied {} of the journal.", counted(lines, "line")))?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
 #[derive(Args, Debug)]
-pub struct Healthcheck {
+pub(super) struct Healthcheck {
     /// Address to ask [default: /livez at --admin-listen]
     url: Option<Url>,
     #[command(flatten)]
@@ -160,19 +96,6 @@ impl Healthcheck {
     }
 }
 
-fn print_line(line: &str) -> Result<(), CommandError> {
-    print(&format!("{line}\n"))
-}
-
-fn print(text: &str) -> Result<(), CommandError> {
-    terminal::print(text).map_err(|error| unwritable(OUTPUT, &error))
-}
-
-/// The error of a command that could not write `what`, which may have been written in part.
-pub(super) fn unwritable(what: impl Display, error: &io::Error) -> CommandError {
-    CommandError::failed(format!("cannot write {what}: {error}; make room, and run the command again"))
-}
-
 /// A progress bar on standard error, if that is a terminal.
 fn progress(total: Option<u64>) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
@@ -184,12 +107,14 @@ fn progress(total: Option<u64>) -> ProgressBar {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use axum::Router;
     use clap::{Command, FromArgMatches};
     use http::StatusCode;
 
+    use super::super::error::FAILED;
     use super::*;
     use crate::admin::socket;
 

@@ -14,11 +14,12 @@ use tokio::fs::File;
 use tokio::io::stdin;
 use tokio_util::io::ReaderStream;
 
-use super::{CommandError, OUTPUT, print, print_line, progress, unwritable};
+use super::super::error::{CommandError, print, print_line, unwritable};
+use super::client::Client;
+use super::progress;
 use crate::admin::backup::{JournalRequest, WholeBackup};
 use crate::admin::import::ImportReport;
 use crate::admin::records::{Field, RecordBatch, RecordsRequest};
-use crate::admin::socket::Client;
 use crate::settings::SocketAccess;
 use handbill_pages::ports::clock::{Clock, SystemClock};
 use handbill_pages::values::archive::Encoder;
@@ -28,7 +29,7 @@ use handbill_pages::values::timestamp::UnixMillis;
 const GENERATOR: &str = concat!("handbill ", env!("CARGO_PKG_VERSION"));
 
 #[derive(Args, Debug)]
-pub struct Export {
+pub(in crate::cli) struct Export {
     /// Only changes since a day or time, e.g. 2026-11-27 or 2026-11-27T06:00:00.000Z, or within e.g. 6h
     #[arg(long, value_name = "TIME|DURATION", value_parser = since)]
     since: Option<UnixMillis>,
@@ -49,7 +50,7 @@ pub struct Export {
 }
 
 #[derive(Args, Debug)]
-pub struct Import {
+pub(in crate::cli) struct Import {
     /// File that export wrote; `-` is standard input
     #[arg(default_value = "-")]
     file: PathBuf,
@@ -76,7 +77,7 @@ impl Export {
         let client = Client::new(&access);
         let bar = progress(None);
         if journal {
-            client.copy("/journal", &JournalRequest { since }, OUTPUT, &mut stdout()).await?;
+            client.copy("/journal", &JournalRequest { since }, "the output", &mut stdout()).await?;
             return Ok(ExitCode::SUCCESS);
         }
         let is_archive = fields.is_empty();
@@ -154,7 +155,7 @@ impl Import {
 }
 
 #[derive(Args, Debug)]
-pub struct Backup {
+pub(in crate::cli) struct Backup {
     /// New file; `-` is standard output
     #[arg(default_value = "-")]
     file: PathBuf,
@@ -174,7 +175,7 @@ impl Backup {
                     "a backup is no text for a terminal: give a file, or redirect standard output",
                 ));
             }
-            client.copy("/backup", &(), OUTPUT, &mut stdout()).await?;
+            client.copy("/backup", &(), "the output", &mut stdout()).await?;
             client.ask::<()>("/backup/whole", &WholeBackup { began }).await?;
             return Ok(ExitCode::SUCCESS);
         }

@@ -6,11 +6,12 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::Value;
 
-use super::{CommandError, print_line, progress};
+use super::super::error::{CommandError, print_line};
+use super::client::Client;
+use super::progress;
 use crate::admin::acts::{ActRequest, ActResult};
 use crate::admin::pause::CreatesChange;
 use crate::admin::records::InspectRequest;
-use crate::admin::socket::Client;
 use crate::settings::SocketAccess;
 use handbill_client::terminal::one_line;
 use handbill_pages::values::counted::counted;
@@ -23,7 +24,7 @@ const CHUNK: usize = 25;
 const UNEXPECTED: usize = 100;
 
 #[derive(Args, Debug)]
-pub struct Chosen {
+pub(in crate::cli) struct Chosen {
     /// Slugs or addresses of pages; `-` reads them from standard input, one a line
     #[arg(required = true, value_name = "PAGE")]
     pages: Vec<String>,
@@ -38,7 +39,7 @@ pub struct Chosen {
 }
 
 #[derive(Args, Debug)]
-pub struct WithReason {
+pub(in crate::cli) struct WithReason {
     #[command(flatten)]
     pub(super) chosen: Chosen,
     /// Reason: spam, phishing, malware, child-abuse, terrorism, harassment, personal-data, copyright, legal-order, illegal, terms or intimate-imagery
@@ -79,7 +80,7 @@ impl Chosen {
 }
 
 #[derive(Args, Debug)]
-pub struct Inspect {
+pub(in crate::cli) struct Inspect {
     /// Slugs or addresses of pages; `-` reads them from standard input, one a line
     #[arg(required = true, value_name = "PAGE")]
     pages: Vec<String>,
@@ -106,7 +107,7 @@ impl Inspect {
 }
 
 #[derive(Args, Debug)]
-pub struct Pause {
+pub(in crate::cli) struct Pause {
     /// Who is acting, such as a name or the number of a ticket
     #[arg(long, value_name = "WHO", value_parser = operator_name)]
     by: String,

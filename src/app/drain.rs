@@ -1,57 +1,19 @@
 //! Ends the process in steps: not ready → wait → finish requests → send the last spans → exit. A second signal exits at
 //! once. If the runtime itself hangs, a separate thread ends the process.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 use std::{io, thread};
 
-use parking_lot::Mutex;
-use prometheus_client::metrics::gauge::Gauge;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Whether load balancers should send requests here, and if not, why.
-#[derive(Debug)]
-pub struct Readiness {
-    reasons: Mutex<BTreeMap<&'static str, String>>,
-    draining: Gauge,
-}
-
-impl Readiness {
-    pub fn new(draining: Gauge) -> Self {
-        Self { reasons: Mutex::default(), draining }
-    }
-
-    pub fn set_missing(&self, component: &'static str, reason: impl Into<String>) {
-        self.reasons.lock().insert(component, reason.into());
-    }
-
-    pub fn set_present(&self, component: &'static str) {
-        self.reasons.lock().remove(component);
-    }
-
-    pub fn missing(&self) -> BTreeMap<&'static str, String> {
-        self.reasons.lock().clone()
-    }
-
-    fn drain(&self) {
-        self.draining.set(1);
-        self.set_missing("process", "draining");
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    Serving,
-    /// Serves, but asks clients to leave.
-    Leaving,
-    Stopping,
-}
+use crate::admin::readiness::Readiness;
+use crate::http::listener::Phase;
 
 #[derive(Clone, Copy, Debug)]
-pub struct DrainLimits {
+pub(super) struct DrainLimits {
     /// Load balancers notice meanwhile that the process is not ready.
     pub delay: Duration,
     /// For requests in flight, after `delay`.
@@ -62,7 +24,7 @@ pub struct DrainLimits {
 const ONE_STOP: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub struct StopSignals {
+pub(super) struct StopSignals {
     last: Option<Instant>,
     terminate: Signal,
     interrupt: Signal,
@@ -70,7 +32,7 @@ pub struct StopSignals {
 
 impl StopSignals {
     /// Replaces the default action of the signals, which ends the process at once.
-    pub fn install() -> io::Result<Self> {
+    pub(super) fn install() -> io::Result<Self> {
         Ok(Self {
             last: None,
             terminate: signal(SignalKind::terminate())?,
@@ -78,7 +40,7 @@ impl StopSignals {
         })
     }
 
-    pub async fn next(&mut self) {
+    pub(super) async fn next(&mut self) {
         loop {
             tokio::select! {
                 _ = self.terminate.recv() => {}
@@ -100,7 +62,7 @@ fn is_another_stop(last: &mut Option<Instant>, now: Instant) -> bool {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Ended {
+pub(super) struct Ended {
     /// Every request was answered before the end of the time or a second signal.
     pub is_complete: bool,
     pub left: Duration,
@@ -109,7 +71,7 @@ pub struct Ended {
 /// Serves until the first `signal`, then drains until all is done or the second.
 ///
 /// `serving` must end soon after [`Phase::Stopping`].
-pub async fn run(
+pub(super) async fn run(
     serving: impl Future<Output = ()>,
     phase: watch::Sender<Phase>,
     mut signal: impl AsyncFnMut(),
@@ -155,7 +117,7 @@ const TIMEOUT: &str = "the process did not end within the time for draining: end
 const SECOND_SIGNAL: &str = "the process did not end after a second signal: ending it now";
 
 /// Calls `end` with the reason if the process does not end in time after the first signal. Replaces the signals' default action.
-pub fn enforce(limits: DrainLimits, end: impl FnOnce(&'static str) + Send + 'static) -> io::Result<()> {
+pub(super) fn enforce(limits: DrainLimits, end: impl FnOnce(&'static str) + Send + 'static) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut signals = runtime.block_on(async { StopSignals::install() })?;
     thread::Builder::new().name("drain-deadline".to_owned()).spawn(move || {

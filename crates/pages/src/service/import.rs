@@ -1,0 +1,151 @@
+//! Imports records, and repeats acts of a journal, while others use the store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::SharedStore;
+use super::error::ServiceError;
+use super::instruments::{Instruments, Observed};
+use crate::ports::page_store::{Expected, PutResult, StoreError};
+use crate::ports::renderer::{ContentChecks, Purpose, RenderOutcome, Renderer};
+use crate::values::archive::{ArchivedPage, Precedence, precedence};
+use crate::values::journal::Act;
+use crate::values::page::Page;
+use crate::values::record::Record;
+
+/// How long a record waits for a store that fails: a cluster that is slow for seconds must not end an import of hours.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+
+pub struct Importer {
+    store: SharedStore,
+    renderer: Observed<dyn Renderer>,
+}
+
+/// What was decided about a record, and done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Imported {
+    pub precedence: Precedence,
+    pub is_page: bool,
+}
+
+impl Importer {
+    pub fn new(store: SharedStore, renderer: Arc<dyn Renderer>, calls: &Instruments) -> Self {
+        Self { store, renderer: Observed::new(renderer, calls) }
+    }
+
+    /// Decides by [`precedence`]; importing twice changes nothing more. Waits for a store that is away.
+    pub async fn import(&self, imported: Record<ArchivedPage>) -> Result<Imported, ServiceError> {
+        patiently(|| self.store_unless_newer(&imported)).await
+    }
+
+    /// Repeats an act of the journal on a restored store, unless the page was written later. Waits for a store that is away.
+    pub async fn repeat(&self, act: &Act) -> Result<(), ServiceError> {
+        patiently(|| self.repeat_unless_newer(act)).await
+    }
+
+    async fn store_unless_newer(&self, imported: &Record<ArchivedPage>) -> Result<Imported, ServiceError> {
+        let (head, is_page) = (imported.head(), imported.page().is_some());
+        // Made at the first attempt that stores it.
+        let mut made = None;
+        loop {
+            let found = self.store.lookup(&head.slug).await?.head();
+            let precedence = precedence(found.as_ref(), &head);
+            if precedence != Precedence::Import {
+                return Ok(Imported { precedence, is_page });
+            }
+            let record = match made.take() {
+                Some(record) => record,
+                None => self.record(imported).await?,
+            };
+            made = Some(record.clone());
+            // Otherwise another request changed the page after the lookup.
+            if self.put(Expected::found(found.as_ref()), record).await? {
+                return Ok(Imported { precedence, is_page });
+            }
+        }
+    }
+
+    async fn repeat_unless_newer(&self, act: &Act) -> Result<(), ServiceError> {
+        loop {
+            let found = self.store.lookup(&act.slug).await?;
+            let expected = Expected::found(found.head().as_ref());
+            let Some(record) = act.after(found) else { return Ok(()) };
+            // Otherwise another request changed it since.
+            if self.put(expected, record).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn record(&self, imported: &Record<ArchivedPage>) -> Result<Record, ServiceError> {
+        Ok(match imported {
+            Record::Active(page) => Record::Active(self.page(page).await?),
+            Record::Hidden(page, takedown) => Record::Hidden(self.page(page).await?, takedown.clone()),
+            Record::Deleted(tombstone) => Record::Deleted(tombstone.clone()),
+        })
+    }
+
+    async fn page(&self, ArchivedPage { head, content }: &ArchivedPage) -> Result<Arc<Page>, ServiceError> {
+        let RenderOutcome { rendered, .. } =
+            self.renderer.render(content, Purpose::Upkeep, ContentChecks::default()).await?;
+        Ok(Arc::new(Page::new(head.clone(), content.clone(), rendered)))
+    }
+
+    async fn put(&self, expected: Expected, record: Record) -> Result<bool, ServiceError> {
+        Ok(self.store.put(expected, record, None).await? == PutResult::Done)
+    }
+}
+
+/// Tries again while the store is away.
+async fn patiently<T, F: Future<Output = Result<T, ServiceError>>>(
+    mut attempt: impl FnMut() -> F,
+) -> Result<T, ServiceError> {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        let failed = match attempt().await {
+            Err(error) if is_passing(&error) && Instant::now() < give_up => error,
+            ended => return ended,
+        };
+        tracing::debug!(%failed, "a record waits for the store");
+        sleep(RETRY_INTERVAL).await;
+    }
+}
+
+fn is_passing(error: &ServiceError) -> bool {
+    matches!(
+        error,
+        ServiceError::Store(StoreError::Unavailable(_) | StoreError::OutcomeUnknown(_))
+            | ServiceError::DeadlinePassed
+            | ServiceError::Overloaded
+            | ServiceError::Rendering(_)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ports::page_store::NotReachedError;
+
+    use super::*;
+
+    /// How long a record waits for a store that is away for so many seconds, and whether it is done then.
+    async fn waited(seconds: u64) -> (u64, bool) {
+        let began = Instant::now();
+        let attempt = || async move {
+            match began.elapsed().as_secs() {
+                away if away < seconds => Err(StoreError::Unavailable(NotReachedError.into()).into()),
+                _ => Ok(()),
+            }
+        };
+        let is_done = patiently(attempt).await.is_ok();
+        (began.elapsed().as_secs(), is_done)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_record_waits_a_minute_for_a_store_that_is_away() {
+        assert_eq!([waited(0).await, waited(50).await, waited(70).await], [(0, true), (50, true), (60, false)]);
+    }
+}
