@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use handbill::app::{Deps, PublicSettings, Publishing, public};
-use handbill::http::request::client_addr::TrustedProxies;
-use handbill::mcp::AllowedHosts;
+use handbill::app::{Deps, PublicSettings, public};
 use handbill_pages::ports::rate_limiter::Quotas;
 use handbill_pages::service::RenderInPlace;
 use handbill_pages::values::client::Peer;
@@ -50,14 +48,8 @@ impl Service {
         drop(runtime.spawn_blocking(move || ends.recv()));
         let base_url = Origin::parse(&format!("https://{HOST}")).unwrap();
         let quota = Some(Quota { limit: u32::MAX, window: Duration::from_secs(1) });
-        let settings = PublicSettings {
-            networks: Vec::new(),
-            quotas: Quotas { create: quota, edit: quota, token: quota },
-            proxies: TrustedProxies { networks: Vec::new() },
-            hosts: AllowedHosts::new([&base_url], Vec::new(), Vec::new()),
-            base_url,
-            publishing: Publishing::default(),
-        };
+        let quotas = Quotas { create: quota, edit: quota, token: quota };
+        let settings = PublicSettings { quotas, ..PublicSettings::open(base_url) };
         let deps = Deps { renderer: Arc::new(RenderInPlace), ..Deps::system() };
         let front = public(Arc::new(SqliteStore::temporary().unwrap()), settings, &deps);
         let mut service = Self { _time_stands: time_stands, runtime, front, page: Value::Null, etag: String::new() };

@@ -32,8 +32,10 @@ pub(super) async fn send_copy(State(api): State<Arc<AdminApi>>) -> Result<Body, 
             error.causes()
         ))
     })?;
-    let none = || Refusal::invalid("A cluster is backed up by snapshots of its servers, not by Handbill.");
-    Ok(Body::from_stream(ReaderStream::with_capacity(File::from_std(copied.ok_or_else(none)?), CHUNK_BYTES)))
+    let Some(copy) = copied else {
+        return Err(Refusal::invalid("A cluster is backed up by snapshots of its servers, not by Handbill."));
+    };
+    Ok(Body::from_stream(ReaderStream::with_capacity(File::from_std(copy), CHUNK_BYTES)))
 }
 
 /// Sent by the command once it has written all of the copy. Only the command knows.

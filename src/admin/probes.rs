@@ -62,13 +62,12 @@ impl Probes {
 pub fn start(listener: TcpListener, probes: Probes) -> io::Result<()> {
     let listener = listener.into_std()?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let serving = move || {
+    thread::Builder::new().name("handbill-admin".to_owned()).spawn(move || {
         let served = runtime.block_on(async { axum::serve(TcpListener::from_std(listener)?, router(probes)).await });
         if let Err(error) = served {
-            tracing::error!(%error, "the port for metrics and probes cannot be used");
+            tracing::error!(%error, "cannot use the port for metrics and probes");
         }
-    };
-    thread::Builder::new().name("handbill-admin".to_owned()).spawn(serving)?;
+    })?;
     Ok(())
 }
 

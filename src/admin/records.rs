@@ -13,13 +13,13 @@ use tokio::task::spawn_blocking;
 use super::acts::slug_in;
 use super::api::{AdminApi, Refusal, parse};
 use handbill_pages::ports::page_scan::{ScanBatch, ScanCursor, ScanLimit};
-use handbill_pages::service::UnreadablePage;
+use handbill_pages::service::Found;
 use handbill_pages::values::archive::{ArchivedPage, record_line};
 use handbill_pages::values::blocklist::entry_of;
 use handbill_pages::values::link_hosts::link_hosts;
 use handbill_pages::values::markdown::addresses;
 use handbill_pages::values::page::Page;
-use handbill_pages::values::record::{Lookup, Record};
+use handbill_pages::values::record::Record;
 use handbill_pages::values::slug::Slug;
 use handbill_pages::values::timestamp::UnixMillis;
 
@@ -70,15 +70,15 @@ pub enum Field {
 
 pub(super) async fn list(State(api): State<Arc<AdminApi>>, body: Bytes) -> Result<Json<RecordBatch>, Refusal> {
     let wanted: RecordsRequest = parse(&body)?;
-    let cursor = |text: &String| {
-        ScanCursor::from_hex(text).ok_or_else(|| Refusal::invalid("--after is no cursor of an export."))
-    };
-    let after = wanted.after.as_ref().map(cursor).transpose()?;
+    let after = wanted.after.as_ref().map(|text| ScanCursor::from_hex(text).ok_or(NO_CURSOR)).transpose();
+    let after = after.map_err(Refusal::invalid)?;
     let batch = api.store.scan(after.as_ref(), BATCH).await?;
     // Finding the links of a page takes CPU.
     let answered = spawn_blocking(move || wanted.answer(batch));
     Ok(Json(answered.await.expect("it does not panic")))
 }
+
+const NO_CURSOR: &str = "--after is no cursor of an export.";
 
 impl RecordsRequest {
     fn answer(&self, batch: ScanBatch) -> RecordBatch {
@@ -151,10 +151,10 @@ pub(super) async fn inspect(State(api): State<Arc<AdminApi>>, body: Bytes) -> Re
     Ok(Json(spawn_blocking(move || facts(&slug, &found)).await.expect("it does not panic")))
 }
 
-fn facts(slug: &Slug, found: &Result<Lookup, UnreadablePage>) -> Value {
+fn facts(slug: &Slug, found: &Found) -> Value {
     let record = match found {
-        Ok(found) => found.clone().record(),
-        Err(UnreadablePage { head, reason }) => {
+        Found::Readable(found) => found.clone().record(),
+        Found::Unreadable { head, reason } => {
             let created_at = head.as_ref().map(|head| head.created_at);
             return json!({"slug": slug, "state": "unreadable", "created_at": created_at, "error": reason.causes()});
         }

@@ -10,7 +10,8 @@ use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 use tokio::task;
 
-use super::{Deps, StartError};
+use super::deps::Deps;
+use super::error::StartError;
 use crate::admin::pause;
 use crate::admin::probes::StoreFile;
 use crate::admin::readiness::Readiness;
@@ -18,7 +19,7 @@ use crate::settings::{Settings, SqliteSettings, StoreKind};
 use handbill_pages::ports::operated_store::OperatedStore;
 use handbill_pages::ports::page_store::PageStore;
 use handbill_pages::ports::rate_limiter::RateLimiter;
-use handbill_pages::service::{Instruments, PublishingPolicy, SharedStore};
+use handbill_pages::service::{PublishingPolicy, SharedStore};
 use handbill_pages::values::counted::counted;
 use handbill_rate_limit::RedisLimiter;
 use handbill_rate_limit::memory::MemoryRateLimiter;
@@ -31,19 +32,19 @@ const WINDOWS_BYTES: usize = 8 << 20;
 /// The page store's name in `/readyz`.
 pub(super) const STORE: &str = "store";
 
-pub(super) struct Backends {
-    pub(super) calls: Instruments,
-    pub(super) store: SharedStore,
-    pub(super) limiter: Arc<dyn RateLimiter>,
-}
-
 impl StoreFile for DatabaseFile {
     fn moved(&self) -> Option<String> {
         self.is_in_place().err().map(|error| error.to_string())
     }
 }
 
-/// The store that `--store` names, besides its pages.
+/// What a process works with: the store that `--store` names, and the limiter.
+pub(super) struct Backends {
+    pub(super) pages: SharedStore,
+    pub(super) limiter: Arc<dyn RateLimiter>,
+    pub(super) opened: OpenedStore,
+}
+
 pub(super) struct OpenedStore {
     pub(super) store: Arc<dyn OperatedStore>,
     /// Where it is and what is in it, for the operator who starts the process.
@@ -65,16 +66,6 @@ pub(super) fn check_store(settings: &Settings) -> Result<(), StartError> {
 }
 
 impl Backends {
-    pub(super) fn in_process(store: Arc<dyn PageStore>, deps: &Deps) -> Self {
-        let limiter = MemoryRateLimiter::within(WINDOWS_BYTES, Arc::clone(&deps.clock));
-        Self::of(store, Arc::new(limiter), deps)
-    }
-
-    fn of(store: Arc<dyn PageStore>, limiter: Arc<dyn RateLimiter>, deps: &Deps) -> Self {
-        let calls = Instruments::new(deps.metrics.calls.clone(), Arc::clone(&deps.clock));
-        Self { store: SharedStore::new(store, calls.clone()), calls, limiter }
-    }
-
     /// A cluster connects in the background. `policy` first learns there whether creates are paused. With `new_store`
     /// there must be no SQLite database yet.
     pub(super) async fn open(
@@ -83,30 +74,29 @@ impl Backends {
         deps: &Deps,
         readiness: &Arc<Readiness>,
         policy: &PublishingPolicy,
-    ) -> Result<(Self, OpenedStore), StartError> {
+    ) -> Result<Self, StartError> {
         let opened = match settings.store.store {
             StoreKind::Sqlite => open_sqlite(&settings.sqlite, new_store, deps).await?,
             StoreKind::Scylla => connect_cluster(settings.scylla.store(), deps, readiness, policy.clone()),
         };
-        let pages: Arc<dyn PageStore> = Arc::clone(&opened.store) as _;
-        let backends = if settings.redis.redis_url.is_empty() {
-            Self::in_process(pages, deps)
+        let pages = observed(Arc::clone(&opened.store) as _, deps);
+        let limiter: Arc<dyn RateLimiter> = if settings.redis.redis_url.is_empty() {
+            in_process(deps)
         } else {
-            Self::sharing(pages, settings, deps)?
+            let fallback = deps.metrics.rate_limit_fallback.clone();
+            let (clock, random) = (Arc::clone(&deps.clock), deps.random.clone());
+            Arc::new(RedisLimiter::open(&settings.redis.limiter(), WINDOWS_BYTES, clock, random, fallback)?)
         };
-        Ok((backends, opened))
+        Ok(Self { pages, limiter, opened })
     }
+}
 
-    fn sharing(store: Arc<dyn PageStore>, settings: &Settings, deps: &Deps) -> Result<Self, StartError> {
-        let limiter = RedisLimiter::open(
-            &settings.redis.limiter(),
-            WINDOWS_BYTES,
-            Arc::clone(&deps.clock),
-            deps.random.clone(),
-            deps.metrics.rate_limit_fallback.clone(),
-        )?;
-        Ok(Self::of(store, Arc::new(limiter), deps))
-    }
+pub(super) fn observed(store: Arc<dyn PageStore>, deps: &Deps) -> SharedStore {
+    SharedStore::new(store, deps.metrics.calls.clone(), Arc::clone(&deps.clock))
+}
+
+pub(super) fn in_process(deps: &Deps) -> Arc<dyn RateLimiter> {
+    Arc::new(MemoryRateLimiter::within(WINDOWS_BYTES, Arc::clone(&deps.clock)))
 }
 
 /// Logs the progress, and returns the text for `/readyz` while the cluster is awaited.
@@ -168,12 +158,12 @@ fn connect_cluster(
     let (connecting, readiness) = (Arc::clone(&store), Arc::clone(readiness));
     let metrics = Arc::clone(&deps.metrics);
     task::spawn(async move {
-        let report = |progress: &Progress| {
+        let connected = connecting.connect(&settings, |progress: &Progress| {
             if let Some(waiting) = waits_for(progress) {
                 readiness.set_missing(STORE, waiting);
             }
-        };
-        match connecting.connect(&settings, report).await {
+        });
+        match connected.await {
             Ok(()) => {
                 // A process that starts during a pause must not accept pages before it knows.
                 if let Err(error) = pause::read(&*connecting, &policy, &metrics).await {

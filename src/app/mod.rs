@@ -1,7 +1,9 @@
 //! The composition root: settings → backends → service → routers.
 
 mod backends;
+mod deps;
 mod drain;
+mod error;
 mod public;
 
 use std::fs;
@@ -12,40 +14,41 @@ use std::path::PathBuf;
 use std::process::{self, ExitCode};
 use std::sync::Arc;
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use parking_lot::Mutex;
-use thiserror::Error;
 use tokio::runtime::{Builder, Handle};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use tracing_appender::non_blocking::WorkerGuard;
 
 use self::backends::{Backends, OpenedStore, STORE};
+pub use self::deps::Deps;
 use self::drain::{DrainLimits, StopSignals};
+pub use self::error::StartError;
 use self::public::public_over;
-pub use self::public::{Deps, PublicSettings, Publishing, public};
+pub use self::public::{PublicSettings, public};
 use crate::admin;
 use crate::admin::api::AdminApi;
 use crate::admin::blocklist::{self, BlocklistFile};
 use crate::admin::pause;
 use crate::admin::probes::{self, Probes};
 use crate::admin::readiness::Readiness;
-use crate::admin::socket::{self, SocketError};
-use crate::http::listener::{Limits, ListenError, ListenerMetrics, Phase, listen, serve as serve_connections};
-use crate::http::request::client_addr::TrustedProxies;
-use crate::mcp::AllowedHosts;
-use crate::settings::{HttpSettings, ServeSettings, Settings, SettingsError};
-use crate::telemetry::export::{self, ExportError};
+use crate::admin::socket;
+use crate::http::listener::{Limits, ListenerMetrics, Phase, listen, serve as serve_connections};
+use crate::settings::{HttpSettings, ServeSettings, Settings};
+use crate::telemetry::export::{self, Exports};
 use crate::telemetry::logs::{self, AuditLog};
 use crate::telemetry::metrics::{COMMIT, Metrics};
+use handbill_pages::ports::operated_store::OperatedStore;
 use handbill_pages::ports::random::Random;
-use handbill_pages::service::{Importer, Moderation, PublishingPolicy};
+use handbill_pages::service::{Importer, Moderation, PublishingPolicy, SharedStore};
 use handbill_pages::values::link_hosts::parse_host;
 use handbill_pages::values::origin::Origin;
-use handbill_store_sqlite::{OpenError, StoreEnded};
 
 /// Dropping it writes the last lines of the log.
 type LastLines = Arc<Mutex<Option<WorkerGuard>>>;
@@ -56,39 +59,6 @@ const MAX_THREADS: usize = 8;
 
 /// Exit code when the drain ended before all requests were answered.
 const CUT_SHORT: u8 = 1;
-
-/// Why the process cannot start, or ended with an error.
-#[derive(Debug, Error)]
-pub enum StartError {
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    #[error(transparent)]
-    Settings(#[from] SettingsError),
-    #[error(transparent)]
-    Store(#[from] OpenError),
-    #[error(transparent)]
-    StoreEnded(StoreEnded),
-    #[error(transparent)]
-    Redis(#[from] handbill_rate_limit::OpenError),
-    #[error(transparent)]
-    Cluster(#[from] handbill_store_scylla::ConnectError),
-    #[error("cannot use the blocklist {}: {reason}; correct it, or leave --blocklist-file out", path.display())]
-    Blocklist { path: PathBuf, reason: String },
-    #[error(transparent)]
-    Socket(#[from] SocketError),
-    #[error(transparent)]
-    Export(#[from] ExportError),
-    /// A runtime, a signal handler or a thread cannot be created.
-    #[error("the operating system refused a basic resource ({0})")]
-    System(#[from] io::Error),
-}
-
-impl StartError {
-    /// Starting the service again may help.
-    pub fn is_after_the_start(&self) -> bool {
-        matches!(self, Self::StoreEnded(_))
-    }
-}
 
 /// Connects to nothing and leaves the store alone, so that it can run beside the serving process.
 pub fn check(settings: &Settings) -> Result<(), StartError> {
@@ -149,99 +119,121 @@ async fn serve_async(
     last_lines: &LastLines,
 ) -> Result<ExitCode, StartError> {
     settings.check()?;
-    let exporting = settings.traces.address().map(|address| export::start(&address, &Random::System));
-    let (tracer, exports) = exporting.transpose()?.unzip();
-    let (guard, dropped_lines) = logs::install(&settings.logs, tracer);
-    *last_lines.lock() = Some(guard);
-    let metrics = Arc::new(Metrics::with_log(Some(dropped_lines)));
+    let (metrics, exports) = start_telemetry(&settings, last_lines)?;
     let deps = Deps { metrics, cache_bytes: settings.cache.bytes(), ..Deps::system() };
-    let Deps { clock, random, metrics, .. } = &deps;
     check_start(&settings)?;
-    let admin_socket = settings.admin_socket();
-    socket::refuse_if_answered(&admin_socket)?;
-    let policy = PublishingPolicy::unknown(metrics.publishing_refusals.clone());
-    if let Some(path) = settings.moderation.blocklist_file.clone() {
-        BlocklistFile::new(path, own_hosts(&settings), policy.clone(), Arc::clone(metrics)).follow();
-    }
-
+    socket::refuse_if_answered(&settings.admin_socket())?;
+    let policy = follow_blocklist(&settings, &deps.metrics);
     let (listener, address) = listen(settings.http.address.listen, "--listen")?;
     let (admin_listener, admin_address) = listen(settings.admin.admin_listen, "--admin-listen")?;
     let base_url = settings.http.address.origin(address);
-    let proxies = TrustedProxies { networks: settings.http.trusted_proxies.clone() };
-    let readiness = Arc::new(Readiness::new(metrics.draining.clone()));
-    let (backends, opened) = Backends::open(&settings, new_store, &deps, &readiness, &policy).await?;
-    let OpenedStore { store: operated, location, database, mut fatal_error } = opened;
-    let own = [&base_url].into_iter().chain(&settings.http.mcp_base_url);
-    let (names, origins) = settings.http.allowed();
-    let hosts = AllowedHosts::new(own, names, origins);
-    let quotas = settings.rate_limits.quotas();
-    let (store, calls) = (backends.store.clone(), backends.calls.clone());
-    let publishing = Publishing::of(&settings, &policy);
-    let networks = settings.rate_limits.limit_networks.clone();
-    let base = base_url.clone();
-    let public = PublicSettings { quotas, networks, base_url: base, proxies, hosts, publishing };
-    let public = public_over(backends, public, &deps);
-
-    let (phase, phases) = watch::channel(Phase::Serving);
+    let readiness = Arc::new(Readiness::new(deps.metrics.draining.clone()));
+    let Backends { pages, limiter, opened } = Backends::open(&settings, new_store, &deps, &readiness, &policy).await?;
+    let OpenedStore { store, location, database, mut fatal_error } = opened;
+    let public = PublicSettings::of(&settings, base_url.clone(), policy.clone());
+    let public = public_over(pages.clone(), limiter, public, &deps);
     let limits = Limits::of(settings.http.max_connections(), &settings.http.trusted_proxies);
     // Alerts divide by this value.
-    metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
+    deps.metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
     // Probes and the socket answer until the process ends, so that operators can watch it drain.
-    let probes =
-        Probes { public: Handle::current(), metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness), database };
+    let (metrics, public_threads) = (Arc::clone(&deps.metrics), Handle::current());
+    let probes = Probes { public: public_threads, metrics, readiness: Arc::clone(&readiness), database };
     probes::start(admin_listener, probes)?;
-    // A cluster is not reached yet; an SQLite store must take creates at once.
-    let _ = pause::read(&*operated, &policy, metrics).await;
-    let following = tokio::spawn(pause::follow(Arc::clone(&operated) as _, policy.clone(), Arc::clone(metrics)));
-    let acts = TaskTracker::new();
-    let api = AdminApi {
-        operators: Moderation::new(store.clone(), Arc::clone(clock), random.clone()),
-        importer: Importer::new(store, Arc::clone(&deps.renderer), &calls),
-        policy,
-        metrics: Arc::clone(metrics),
-        store: Arc::clone(&operated),
-        audit: AuditLog::default(),
-        acts: acts.clone(),
-    };
-    tokio::spawn(socket::serve(socket::listen(&admin_socket)?, admin::router(api)));
+    let operators = Operators::start(settings.admin_socket(), pages, store, policy, &deps).await?;
 
     if base_url.as_str().starts_with("https://") && settings.moderation.contacts.abuse_contact.is_none() {
         tracing::warn!("readers cannot report pages: name a mail address or URL with --abuse-contact");
     }
     announce(&base_url, address, admin_address, &location.await, limits.connections, deps.cache_bytes);
-    let counted = ListenerMetrics { open: metrics.connections.clone(), refused: metrics.connections_refused.clone() };
+    let open = deps.metrics.connections.clone();
+    let counted = ListenerMetrics { open, refused: deps.metrics.connections_refused.clone() };
+    let (phase, phases) = watch::channel(Phase::Serving);
     let serving = serve_connections(listener, public, limits, counted, phases);
-    let limits = drain_limits(&settings.http);
     let ended = tokio::select! {
-        ended = drain::run(serving, phase, async || signals.next().await, &readiness, limits) => ended,
+        ended = drain::run(serving, phase, async || signals.next().await, &readiness, drain_limits(&settings.http)) => ended,
         error = &mut fatal_error => {
             readiness.set_missing(STORE, error.to_string());
             return Err(error);
         }
     };
-    // It would report a closed store as an error.
-    following.abort();
-    acts.close();
-    let complete = async {
-        let _ = timeout(ended.left, acts.wait()).await;
-        // While the store's lock is held, no other process has its socket there.
-        let _ = fs::remove_file(&admin_socket);
-        operated.close().await;
-    };
-    let flush = async {
-        if let Some(exports) = exports {
-            exports.flush(ended.left).await;
-        }
-    };
     // A second signal may end this: acknowledged writes are on disk.
     tokio::select! {
-        ((), ()) = async { tokio::join!(complete, flush) } => {}
+        ((), ()) = async { tokio::join!(operators.stop(ended.left), flush(exports, ended.left)) } => {}
         () = signals.next() => {}
     }
     if let Some(error) = fatal_error.now_or_never() {
         return Err(error);
     }
     Ok(if ended.is_complete { ExitCode::SUCCESS } else { ExitCode::from(CUT_SHORT) })
+}
+
+fn start_telemetry(settings: &Settings, last_lines: &LastLines) -> Result<(Arc<Metrics>, Option<Exports>), StartError> {
+    let exporting = settings.traces.address().map(|address| export::start(&address, &Random::System));
+    let (tracer, exports) = exporting.transpose()?.unzip();
+    let (guard, dropped_lines) = logs::install(&settings.logs, tracer);
+    *last_lines.lock() = Some(guard);
+    Ok((Arc::new(Metrics::with_log(Some(dropped_lines))), exports))
+}
+
+fn follow_blocklist(settings: &Settings, metrics: &Arc<Metrics>) -> PublishingPolicy {
+    let policy = PublishingPolicy::unknown(metrics.publishing_refusals.clone());
+    if let Some(path) = settings.moderation.blocklist_file.clone() {
+        BlocklistFile::new(path, own_hosts(settings), policy.clone(), Arc::clone(metrics)).follow();
+    }
+    policy
+}
+
+async fn flush(exports: Option<Exports>, within: Duration) {
+    if let Some(exports) = exports {
+        exports.flush(within).await;
+    }
+}
+
+/// What operators do, until the process ends.
+struct Operators {
+    store: Arc<dyn OperatedStore>,
+    socket: PathBuf,
+    acts: TaskTracker,
+    following: JoinHandle<()>,
+}
+
+impl Operators {
+    /// Answers at `socket`, and follows the switch of creates.
+    async fn start(
+        socket: PathBuf,
+        pages: SharedStore,
+        store: Arc<dyn OperatedStore>,
+        policy: PublishingPolicy,
+        deps: &Deps,
+    ) -> Result<Self, StartError> {
+        let Deps { clock, random, metrics, renderer, .. } = deps;
+        // A cluster is not reached yet; an SQLite store must take creates at once.
+        let _ = pause::read(&*store, &policy, metrics).await;
+        let following = tokio::spawn(pause::follow(Arc::clone(&store) as _, policy.clone(), Arc::clone(metrics)));
+        let acts = TaskTracker::new();
+        let api = AdminApi {
+            operators: Moderation::new(pages.clone(), Arc::clone(clock), random.clone()),
+            importer: Importer::new(pages, Arc::clone(renderer)),
+            policy,
+            metrics: Arc::clone(metrics),
+            store: Arc::clone(&store),
+            audit: AuditLog::default(),
+            acts: acts.clone(),
+        };
+        tokio::spawn(socket::serve(socket::listen(&socket)?, admin::router(api)));
+        Ok(Self { store, socket, acts, following })
+    }
+
+    /// Completes acts that were begun, for at most `left`, and closes the store.
+    async fn stop(self, left: Duration) {
+        // It would report a closed store as an error.
+        self.following.abort();
+        self.acts.close();
+        let _ = timeout(left, self.acts.wait()).await;
+        // While the store's lock is held, no other process has its socket there.
+        let _ = fs::remove_file(&self.socket);
+        self.store.close().await;
+    }
 }
 
 /// Tells operators the addresses: in the log, and on a terminal with a way to publish.

@@ -13,7 +13,7 @@ use crate::settings::MigrateSettings;
 use crate::telemetry::logs;
 use handbill_pages::ports::clock::SystemClock;
 use handbill_pages::ports::random::Random;
-use handbill_pages::service::{CallMetrics, Importer, Instruments, RenderThreads, SharedStore};
+use handbill_pages::service::{CallMetrics, Importer, RenderThreads, SharedStore};
 use handbill_pages::values::counted::counted;
 use handbill_pages::values::journal::{Kind, Line, Outlook};
 use handbill_store_scylla::ScyllaStore;
@@ -34,11 +34,11 @@ pub(super) async fn migrate(settings: &MigrateSettings) -> Result<ExitCode, Comm
     print_line(&report.to_string())?;
     if let Some((journal, outlook)) = journal {
         let store = Box::pin(ScyllaStore::reach(&cluster)).await.map_err(CommandError::failed)?;
-        let calls = Instruments::new(CallMetrics::default(), Arc::new(SystemClock::new()));
-        let store = SharedStore::new(Arc::new(store), calls.clone());
-        let importer = Importer::new(store, Arc::new(RenderThreads::default()), &calls);
-        let again = |error| CommandError::failed(format!("{error}; the same command can be run again"));
-        let lines = replay(&importer, &journal, outlook).await.map_err(again)?;
+        let store = SharedStore::new(Arc::new(store), CallMetrics::default(), Arc::new(SystemClock::new()));
+        let importer = Importer::new(store, Arc::new(RenderThreads::default()));
+        let lines = replay(&importer, &journal, outlook).await;
+        let lines =
+            lines.map_err(|error| CommandError::failed(format!("{error}; the same command can be run again")))?;
         print_line(&format!("Applied {} of the journal.", counted(lines, "line")))?;
     }
     Ok(ExitCode::SUCCESS)

@@ -95,24 +95,19 @@ fn names_no_command(args: &[OsString]) -> bool {
 
 /// An empty variable counts as not set. A value may be negative, so that the error for `-1` says "out of range".
 fn with_set_variables(command: Command, variables: &[(String, OsString)]) -> Command {
-    let is_empty =
-        |arg: &Arg| variables.iter().any(|(name, value)| arg.get_env() == Some(name.as_ref()) && value.is_empty());
-    let change = |arg: Arg| {
-        let arg = if is_empty(&arg) { arg.env(Resettable::Reset) } else { arg };
-        if arg.get_action().takes_values() { arg.allow_negative_numbers(true) } else { arg }
-    };
-    command.mut_subcommands(|subcommand| subcommand.mut_args(change))
+    command.mut_subcommands(|subcommand| subcommand.mut_args(|arg| with_set_variable(arg, variables)))
+}
+
+fn with_set_variable(arg: Arg, variables: &[(String, OsString)]) -> Arg {
+    let mut own = variables.iter().filter(|(name, _)| arg.get_env() == Some(name.as_ref()));
+    let is_empty = own.any(|(_, value)| value.is_empty());
+    let arg = if is_empty { arg.env(Resettable::Reset) } else { arg };
+    if arg.get_action().takes_values() { arg.allow_negative_numbers(true) } else { arg }
 }
 
 /// Groups the subcommands of the first help.
 fn with_first_help(command: Command) -> Command {
     const GROUPS: [&str; 4] = ["Pages", "Server", "Operators", "More"];
-    let group_of = |name: &str| match name {
-        "serve" => "Server",
-        name if ClientCommand::has_subcommand(name) => "Pages",
-        name if AdminCommand::has_subcommand(name) => "Operators",
-        _ => "More",
-    };
     let mut help = format!("{}\n\nUsage: handbill <COMMAND>\n", command.get_about().cloned().unwrap_or_default());
     for group in GROUPS {
         let _ = write!(help, "\n{group}:\n");
@@ -127,6 +122,15 @@ fn with_first_help(command: Command) -> Command {
 
 fn shown(text: &str) -> Result<ExitCode, CommandError> {
     print(text).map(|()| ExitCode::SUCCESS)
+}
+
+fn group_of(command: &str) -> &'static str {
+    match command {
+        "serve" => "Server",
+        name if ClientCommand::has_subcommand(name) => "Pages",
+        name if AdminCommand::has_subcommand(name) => "Operators",
+        _ => "More",
+    }
 }
 
 /// One line on standard error, whatever the reason quotes.
@@ -152,9 +156,9 @@ fn explain(error: &clap::Error) -> ExitCode {
     {
         return end(&format!("{} is missing; --help says what it is", missing.join(" and ")), REFUSED);
     }
-    let is_reason = |line: &&str| !line.is_empty() && !line.starts_with("For more information");
-    let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:")).filter(is_reason);
-    end(lines.collect::<Vec<_>>().join("; ").trim_start_matches("error: "), REFUSED)
+    let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let reasons = lines.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
+    end(reasons.collect::<Vec<_>>().join("; ").trim_start_matches("error: "), REFUSED)
 }
 
 #[cfg(test)]

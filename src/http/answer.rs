@@ -3,10 +3,9 @@
 use axum::response::Response;
 use http::{HeaderName, HeaderValue};
 
-use super::error::Interface;
-use super::etag::entity_tag;
+use super::etag::{PageFacts, entity_tag};
 use super::negotiation::Coding;
-use super::state::{AppState, PageMetadata};
+use super::state::AppState;
 use handbill_pages::ports::rate_limiter::LimitKind;
 use handbill_pages::service::Limited;
 use handbill_pages::values::head::PageHead;
@@ -21,17 +20,12 @@ pub(super) const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub(super) const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
 /// With the `RateLimit` fields.
-pub(super) fn respond<T>(
-    attempt: Limited<T>,
-    interface: Interface,
-    app: &AppState,
-    success: impl FnOnce(T) -> Response,
-) -> Response {
-    let mut response = match attempt.outcome {
-        Ok(value) => success(value),
-        Err(error) => app.failed_at(interface, &error),
-    };
-    if let Some((limited, decision)) = attempt.quota {
+pub(super) fn respond<T>(attempt: Limited<T>, app: &AppState, success: impl FnOnce(T) -> Response) -> Response {
+    with_limit(attempt.quota, attempt.outcome.map_or_else(|error| app.failed(&error), success))
+}
+
+pub(super) fn with_limit(quota: Option<(LimitKind, Decision)>, mut response: Response) -> Response {
+    if let Some((limited, decision)) = quota {
         let [limit, policy] = rate_limit_fields(limited, &decision);
         response.headers_mut().insert(RATE_LIMIT, limit);
         response.headers_mut().insert(RATE_LIMIT_POLICY, policy);
@@ -53,6 +47,6 @@ pub(super) fn json_tag(page: &PageHead, app: &AppState) -> HeaderValue {
 }
 
 /// The tag changes with the version, which may add fields.
-pub(super) fn json_tag_in(form: &str, coding: Coding, page: &PageMetadata<'_>, app: &AppState) -> HeaderValue {
-    entity_tag(page, &[form, env!("CARGO_PKG_VERSION"), ".", &app.origin_tag], coding.name())
+pub(super) fn json_tag_in(representation: &str, coding: Coding, page: &PageFacts, app: &AppState) -> HeaderValue {
+    entity_tag(page, &[representation, env!("CARGO_PKG_VERSION"), ".", &app.origin_tag], coding.name())
 }

@@ -15,8 +15,7 @@ use crate::http::metadata;
 use crate::http::request::credential::query_shows_key;
 use crate::http::types::{ErrorBody, TokenErrorBody};
 use crate::telemetry::http::ErrorName;
-use handbill_pages::service::ServiceError;
-use handbill_pages::service::oauth;
+use handbill_pages::service::{ServiceError, TokenError, oauth};
 use handbill_pages::values::origin::Origin;
 
 impl IntoResponse for ApiError {
@@ -64,17 +63,24 @@ fn json_rpc_error(error: ApiError) -> JsonRpcError {
 
 impl AppState {
     /// Also logs an internal cause.
-    pub(super) fn failed_at(&self, interface: Interface, error: &ServiceError) -> Response {
+    pub(super) fn failed(&self, error: &ServiceError) -> Response {
         error::log(error);
-        let error = ApiError::from(error);
+        self.refused(error.into(), Interface::Api)
+    }
+
+    /// Also logs an internal cause.
+    pub(super) fn failed_token(&self, error: &TokenError) -> Response {
+        if let TokenError::Service(error) = error {
+            error::log(error);
+        }
+        self.refused(error.into(), Interface::Token)
+    }
+
+    fn refused(&self, error: ApiError, interface: Interface) -> Response {
         let challenge = challenge(error.code, &self.base_url);
         let mut response = error.at(interface);
         response.headers_mut().extend(challenge.map(|challenge| (WWW_AUTHENTICATE, challenge)));
         response
-    }
-
-    pub(super) fn failed(&self, error: &ServiceError) -> Response {
-        self.failed_at(Interface::Api, error)
     }
 
     /// For an address that shows a key.

@@ -8,10 +8,28 @@ use std::fmt::Write;
 use http::header::{IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::state::PageMetadata;
 use handbill_pages::service::{Precondition, States};
 use handbill_pages::values::head::{PageState, PageVersion};
 use handbill_pages::values::timestamp::UnixMillis;
+
+/// What a page's header fields and entity tags are made of, besides its slug.
+#[derive(Clone, Copy)]
+pub(super) struct PageFacts {
+    pub(super) state: PageState,
+    pub(super) renderer_version: u16,
+    /// Search engines must not index the page. This is so for each page with links to other sites, or spammers would
+    /// publish such links here.
+    pub(super) is_noindex: bool,
+}
+
+impl PageFacts {
+    /// Spec §2.5, rule 5.
+    pub(super) fn mark_noindex(&self, fields: &mut HeaderMap) {
+        if self.is_noindex {
+            fields.insert(HeaderName::from_static("x-robots-tag"), HeaderValue::from_static("noindex"));
+        }
+    }
+}
 
 const TAG_BYTES: usize = 64;
 
@@ -21,7 +39,7 @@ pub(super) const REVALIDATE: HeaderValue = HeaderValue::from_static("no-cache");
 pub(super) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// A strong tag. `representation` has letters, digits and dots.
-pub(super) fn entity_tag(page: &PageMetadata<'_>, representation: &[&str], coding: &str) -> HeaderValue {
+pub(super) fn entity_tag(page: &PageFacts, representation: &[&str], coding: &str) -> HeaderValue {
     let mut tag = String::with_capacity(TAG_BYTES);
     let PageState { version, updated_at } = page.state;
     let (version, updated_at, renderer) = (version.get(), updated_at.get(), page.renderer_version);

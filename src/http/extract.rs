@@ -1,5 +1,7 @@
-//! What handlers take of a request. Nothing here refuses a request: an extractor holds what it found, or why it found nothing, because
-//! the service decides the order of checks.
+//! What handlers take of a request besides its [body](super::request::body).
+//!
+//! Nothing here refuses a request: an extractor holds what it found, or why it found nothing, because the service decides
+//! the order of checks.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -9,7 +11,6 @@ use http::request::Parts;
 use http::{HeaderMap, Uri};
 
 use super::etag::precondition;
-use super::request::body::{RequestBody, is_json};
 use super::request::credential;
 use super::state::AppState;
 use handbill_pages::service::{Credential, Precondition};
@@ -32,13 +33,6 @@ pub(super) struct Asked {
     pub(super) uri: Uri,
     pub(super) headers: HeaderMap,
 }
-
-pub(super) struct JsonBody(pub(super) RequestBody);
-
-pub(super) struct FormBody(pub(super) RequestBody);
-
-/// Read, so that the connection can be used again.
-pub(super) struct IgnoredBody;
 
 impl<S: Send + Sync> FromRequestParts<S> for SlugParam {
     type Rejection = Infallible;
@@ -80,34 +74,4 @@ impl<S: Sync> FromRequest<S> for Asked {
         let (Parts { uri, headers, .. }, _) = request.into_parts();
         Ok(Self { uri, headers })
     }
-}
-
-impl<S: Sync> FromRequest<S> for JsonBody {
-    type Rejection = Infallible;
-
-    async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
-        Ok(Self(body_of(request, is_json).await))
-    }
-}
-
-impl<S: Sync> FromRequest<S> for FormBody {
-    type Rejection = Infallible;
-
-    async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
-        Ok(Self(body_of(request, |media_type| media_type == "application/x-www-form-urlencoded").await))
-    }
-}
-
-impl<S: Sync> FromRequest<S> for IgnoredBody {
-    type Rejection = Infallible;
-
-    async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
-        drop(body_of(request, |_| true).await);
-        Ok(Self)
-    }
-}
-
-async fn body_of(request: Request, takes: fn(&str) -> bool) -> RequestBody {
-    let (parts, body) = request.into_parts();
-    RequestBody::of(&parts.headers, body, takes).await
 }

@@ -41,9 +41,11 @@ impl McpHost {
 
     pub(super) fn refuse(&self, head: &Parts) -> Option<ApiError> {
         // The absolute form's authority precedes `Host` (RFC 9112 §3.2.2).
-        let in_header = || head.headers.get(HOST)?.to_str().ok();
-        let asked =
-            Authority::parse(head.uri.authority().map(http::uri::Authority::as_str).or_else(in_header)?).ok()?;
+        let asked = match head.uri.authority() {
+            Some(authority) => authority.as_str(),
+            None => head.headers.get(HOST)?.to_str().ok()?,
+        };
+        let asked = Authority::parse(asked).ok()?;
         let is_absent = self.host.is_same_host(&asked) && !self.paths.iter().any(|path| path == head.uri.path());
         is_absent.then(|| ApiError::new(Code::NotFound, self.advice.clone()))
     }

@@ -23,14 +23,14 @@ fn server_name(base_url: &Origin) -> String {
 
 /// Of the MCP server, in the protocol and on its card.
 pub fn identity(base_url: &Origin) -> Implementation {
-    let icon = |(path, media_type, size): (&str, &str, &str)| {
+    let icons = ICONS.map(|(path, media_type, size)| {
         Icon::new(format!("{base_url}{path}")).with_mime_type(media_type).with_sizes(vec![size.to_owned()])
-    };
+    });
     Implementation::new(server_name(base_url), env!("CARGO_PKG_VERSION"))
         .with_title(TITLE)
         .with_description(SUMMARY)
         .with_website_url(base_url.as_str())
-        .with_icons(ICONS.map(icon).into())
+        .with_icons(icons.into())
 }
 
 /// Spec §9. Not the program's version.

@@ -9,9 +9,9 @@ use crate::http::error::Code;
 use crate::http::metadata::{self, OPERATIONS};
 use crate::http::request::MAX_BODY_BYTES;
 use crate::http::types::{ErrorBody, TokenErrorBody};
+use crate::settings::Contact;
 use handbill_pages::ports::rate_limiter::LimitKind;
 use handbill_pages::service::oauth;
-use handbill_pages::values::contact::Contact;
 use handbill_pages::values::origin::Origin;
 
 /// The tag of the operation that exchanges a key for a token.
@@ -140,38 +140,45 @@ fn add_error(operation: &mut Operation, code: Code, is_token: bool) {
 fn describe_fields(operation: &mut Operation, limit: Option<LimitKind>, is_token: bool) {
     for (status, response) in &mut operation.responses.responses {
         let RefOr::T(response) = response else { continue };
-        let mut add = |name: &str, description: &str| {
-            response.headers.insert(name.to_owned(), header::<String>(description).into());
-        };
         match &**status {
             _ if is_token => {
-                add("Cache-Control", "`no-store`: an answer may hold a secret.");
-                add("Pragma", "`no-cache`, for caches of HTTP/1.0.");
+                add(response, "Cache-Control", "`no-store`: an answer may hold a secret.");
+                add(response, "Pragma", "`no-cache`, for caches of HTTP/1.0.");
             }
             "200" | "304" => {
-                add("ETag", "The page's entity tag.");
-                add("Cache-Control", "`no-cache`: may be kept, must be revalidated.");
+                add(response, "ETag", "The page's entity tag.");
+                add(response, "Cache-Control", "`no-cache`: may be kept, must be revalidated.");
                 add(
+                    response,
                     "X-Robots-Tag",
                     "`noindex`, if the page links to another origin or the operators want no page indexed.",
                 );
             }
             "400" if limit == Some(LimitKind::Create) => {
-                add("Cache-Control", "`no-store`, if the address holds a key.");
+                add(response, "Cache-Control", "`no-store`, if the address holds a key.");
             }
-            "401" => add("Cache-Control", "`no-store`, if the address holds a key."),
-            "404" | "410" => add("Cache-Control", "`no-cache`: may be kept, must be revalidated."),
+            "401" => add(response, "Cache-Control", "`no-store`, if the address holds a key."),
+            "404" | "410" => add(response, "Cache-Control", "`no-cache`: may be kept, must be revalidated."),
             _ => {}
         }
         if let Some(name) = limit.map(LimitKind::name) {
             let described = "if the request was counted or refused by it";
             add(
+                response,
                 "RateLimit",
                 &format!("What is left of the limit, as `\"{name}\";r=<requests>;t=<seconds>`, {described}."),
             );
-            add("RateLimit-Policy", &format!("The limit, as `\"{name}\";q=<requests>;w=<seconds>`, {described}."));
+            add(
+                response,
+                "RateLimit-Policy",
+                &format!("The limit, as `\"{name}\";q=<requests>;w=<seconds>`, {described}."),
+            );
         }
     }
+}
+
+fn add(response: &mut utoipa::openapi::Response, name: &str, description: &str) {
+    response.headers.insert(name.to_owned(), header::<String>(description).into());
 }
 
 fn header<T: PartialSchema>(description: impl Into<String>) -> Header {

@@ -17,18 +17,18 @@ use bytes::Bytes;
 use quick_cache::sync::{Cache, DefaultLifecycle, EntryAction, EntryResult, GuardResult, PlaceholderGuard};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
+use super::etag::PageFacts;
 use super::negotiation::Coding;
 use super::representation::{Made, Representation};
 use crate::telemetry::metrics::PageCacheMetrics;
 use handbill_pages::ports::page_store::ChangeListener;
 use handbill_pages::service::PageService;
-use handbill_pages::values::head::PageState;
 use handbill_pages::values::slug::Slug;
 
 /// A shard has its own lock, and an entry must fit into it.
 const SHARD_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Larger entries are not cached. A page of 100 KB of usual text is far smaller in all forms.
+/// Larger entries are not cached. A page of 100 KB of usual text is far smaller in all representations.
 const LARGEST_BYTES: u64 = 1024 * 1024;
 
 const MAX_SHARDS: u64 = 64;
@@ -64,9 +64,7 @@ pub(super) type CacheSlot<'a> = PlaceholderGuard<
 /// The bodies of one state of a page, made by one version of the renderer.
 #[derive(Clone)]
 pub(super) struct CachedPage {
-    pub(super) state: PageState,
-    pub(super) renderer_version: u16,
-    pub(super) is_noindex: bool,
+    pub(super) page: PageFacts,
     bodies: Vec<CachedBody>,
 }
 
@@ -97,9 +95,10 @@ impl PageCache {
             .weight_capacity(bytes)
             .build()
             .expect("every option is set");
-        let cache =
-            || Cache::with_options(options, EntryBytes, DefaultHashBuilder::default(), DefaultLifecycle::default());
-        Self { entries: (bytes > 0).then(cache).map(Arc::new), is_coherent: false, metrics }
+        let entries = (bytes > 0).then(|| {
+            Cache::with_options(options, EntryBytes, DefaultHashBuilder::default(), DefaultLifecycle::default())
+        });
+        Self { entries: entries.map(Arc::new), is_coherent: false, metrics }
     }
 
     #[must_use]
@@ -152,7 +151,7 @@ impl PageCache {
             prefers == coding || !matches!(standing.made(representation, prefers), Made::Bytes(_))
         } else {
             // Only replicas find an entry of an earlier state.
-            !self.is_coherent && standing.state.updated_at <= made.state.updated_at
+            !self.is_coherent && standing.page.state.updated_at <= made.page.state.updated_at
         }
     }
 
@@ -166,8 +165,10 @@ impl PageCache {
     ) {
         if let Some((slot, standing)) = self.replace(slug, |standing| standing.is_same_state(cached)) {
             let mut changed = CachedPage::clone(&standing);
-            let is_replaced = |coding| coding == Coding::Gzip || bytes.is_some();
-            changed.bodies.retain(|body| body.representation != representation || !is_replaced(body.coding));
+            // The source goes once there is something smaller.
+            changed.bodies.retain(|body| {
+                body.representation != representation || body.coding == Coding::Identity && bytes.is_none()
+            });
             changed.bodies.push(CachedBody { representation, coding: Coding::Gzip, bytes });
             self.put(slot, slug, &Arc::new(changed));
         }
@@ -178,10 +179,10 @@ impl PageCache {
         slug: &Slug,
         is_wanted: impl FnOnce(&CachedPage) -> bool,
     ) -> Option<(CacheSlot<'_>, Arc<CachedPage>)> {
-        let choose = |_: &Slug, cached: &mut Arc<CachedPage>| {
+        let found = self.entries.as_ref()?.entry(slug, Some(Duration::ZERO), |_, cached| {
             if is_wanted(cached) { EntryAction::ReplaceWithGuard } else { EntryAction::Retain(()) }
-        };
-        match self.entries.as_ref()?.entry(slug, Some(Duration::ZERO), choose) {
+        });
+        match found {
             EntryResult::Replaced(slot, cached) => Some((slot, cached)),
             _ => None,
         }
@@ -212,32 +213,26 @@ impl PageCache {
 impl ChangeListener for PageCache {
     fn change<'a>(&'a self, slugs: &[&Slug]) -> Box<dyn Send + 'a> {
         let Some(entries) = &self.entries else { return Box::new(()) };
-        let take = |slug: &&Slug| {
-            loop {
-                // This takes the slot from a reader too.
-                entries.remove(*slug);
-                if let GuardResult::Guard(slot) = entries.get_value_or_guard(*slug, Some(Duration::ZERO)) {
-                    break slot;
-                }
-            }
-        };
-        let slots: Vec<_> = slugs.iter().map(take).collect();
+        let slots: Vec<_> = slugs.iter().map(|slug| taken(entries, slug)).collect();
         self.measure();
         Box::new(slots)
     }
 }
 
+/// The slot of a page, from a reader too.
+fn taken<'a>(entries: &'a Entries, slug: &Slug) -> CacheSlot<'a> {
+    loop {
+        entries.remove(slug);
+        if let GuardResult::Guard(slot) = entries.get_value_or_guard(slug, Some(Duration::ZERO)) {
+            return slot;
+        }
+    }
+}
+
 impl CachedPage {
     /// With one body, which has no coding.
-    pub(super) fn new(
-        state: PageState,
-        renderer_version: u16,
-        is_noindex: bool,
-        representation: Representation,
-        bytes: Bytes,
-    ) -> Self {
-        let body = CachedBody { representation, coding: Coding::Identity, bytes: Some(bytes) };
-        Self { state, renderer_version, is_noindex, bodies: vec![body] }
+    pub(super) fn new(page: PageFacts, representation: Representation, bytes: Bytes) -> Self {
+        Self { page, bodies: vec![CachedBody { representation, coding: Coding::Identity, bytes: Some(bytes) }] }
     }
 
     pub(super) fn made(&self, representation: Representation, coding: Coding) -> Made<'_> {
@@ -246,7 +241,7 @@ impl CachedPage {
     }
 
     fn is_same_state(&self, other: &Self) -> bool {
-        self.state == other.state && self.renderer_version == other.renderer_version
+        self.page.state == other.page.state && self.page.renderer_version == other.page.renderer_version
     }
 }
 
@@ -261,7 +256,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     use super::*;
-    use handbill_pages::values::head::PageVersion;
+    use handbill_pages::values::head::{PageState, PageVersion};
     use handbill_pages::values::slug::SlugSuffix;
     use handbill_pages::values::timestamp::UnixMillis;
     use handbill_pages::values::title::Title;
@@ -286,7 +281,8 @@ mod tests {
     }
 
     fn made(version: u64, representation: Representation, bytes: usize) -> CachedPage {
-        CachedPage::new(state(version), 1, false, representation, vec![0; bytes].into())
+        let page = PageFacts { state: state(version), renderer_version: 1, is_noindex: false };
+        CachedPage::new(page, representation, vec![0; bytes].into())
     }
 
     fn cache() -> PageCache {
@@ -336,7 +332,7 @@ mod tests {
         keep(&cache, &page, made(2, JSON, 1));
         // A reader that was overtaken.
         keep(&cache, &page, made(1, JSON, 1));
-        assert_eq!(entry(&cache, &page).unwrap().state, state(2));
+        assert_eq!(entry(&cache, &page).unwrap().page.state, state(2));
     }
 
     #[test]
@@ -351,7 +347,7 @@ mod tests {
                         let oldest = answered.load(Ordering::SeqCst);
                         let (cached, slot) = cache.entry_or_slot(&page);
                         if let Some(cached) = cached {
-                            assert!(cached.state.version.get() >= oldest);
+                            assert!(cached.page.state.version.get() >= oldest);
                             hits.fetch_add(1, Ordering::SeqCst);
                             continue;
                         }
@@ -383,7 +379,9 @@ mod tests {
         assert_eq!([JSON, HTML, markdown].map(|one| length(&both, one, Coding::Identity)), [Some(1), Some(2), None]);
         let changed = keep(&cache, &page, made(2, HTML, 1));
         assert_eq!(length(&changed, JSON, Coding::Identity), None);
-        let renewed = keep(&cache, &page, CachedPage { renderer_version: 2, ..made(2, JSON, 1) });
+        let mut renewed = made(2, JSON, 1);
+        renewed.page.renderer_version = 2;
+        let renewed = keep(&cache, &page, renewed);
         assert_eq!(length(&renewed, HTML, Coding::Identity), None);
     }
 
@@ -426,12 +424,13 @@ mod tests {
     #[test]
     fn a_body_of_an_earlier_state_does_not_displace_the_later_one() {
         let (cache, page) = (cache(), slug(1));
-        let later = PageState { updated_at: UnixMillis::new(2), ..state(2) };
+        let mut later = made(2, JSON, 1);
+        later.page.state.updated_at = UnixMillis::new(2);
         let earlier = keep(&cache, &page, made(1, JSON, 1));
-        keep(&cache, &page, CachedPage { state: later, ..made(2, JSON, 1) });
+        keep(&cache, &page, later);
         keep(&cache, &page, made(1, JSON, 1));
         cache.insert_gzip(&page, &earlier, JSON, None);
-        assert_eq!(entry(&cache, &page).unwrap().state, later);
+        assert_eq!(entry(&cache, &page).unwrap().page.state.version, PageVersion::new(2));
     }
 
     #[test]

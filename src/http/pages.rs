@@ -10,14 +10,14 @@ use http::{HeaderValue, Method, StatusCode, Uri};
 use utoipa::IntoParams;
 
 use super::answer::{JSON, json_tag, respond};
-use super::error::Interface;
 use super::error_response::shows_key;
 use super::etag::{NO_STORE, REVALIDATE};
-use super::extract::{Asked, ClientAddr, Conditions, IgnoredBody, JsonBody, Presented, SlugParam};
+use super::extract::{Asked, ClientAddr, Conditions, Presented, SlugParam};
 use super::reads;
 use super::representation::Representation;
 use super::state::AppState;
 use crate::http::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
+use crate::http::request::body::RequestBody;
 use crate::http::request::part;
 use crate::http::types::{CreateBody, CreatedBody, Included, PageBody, ReadBody, UpdateBody};
 use handbill_pages::service::{LateBody, ServiceError};
@@ -59,13 +59,13 @@ pub(super) async fn create(
     State(app): State<Arc<AppState>>,
     ClientAddr(client): ClientAddr,
     uri: Uri,
-    JsonBody(body): JsonBody,
+    body: RequestBody,
 ) -> Response {
     if shows_key(&uri) {
         return app.key_shown(&Method::POST);
     }
     let attempt = app.service.create(client, body.json::<CreateBody>().await).await;
-    respond(attempt, Interface::Api, &app, |created| {
+    respond(attempt, &app, |created| {
         let headers = [
             (LOCATION, location(&app, &created.page.head)),
             (ETAG, json_tag(&created.page.head, &app)),
@@ -129,11 +129,11 @@ pub(super) async fn update(
     ClientAddr(client): ClientAddr,
     Presented(key): Presented,
     Conditions(precondition): Conditions,
-    JsonBody(body): JsonBody,
+    body: RequestBody,
 ) -> Response {
     let body = LateBody { is_awaited: body.is_awaited(), fields: body.json::<UpdateBody>() };
     let attempt = app.service.update(client, &slug, &key, body, &precondition).await;
-    respond(attempt, Interface::Api, &app, |page| {
+    respond(attempt, &app, |page| {
         let fields = [(CACHE_CONTROL, REVALIDATE), (ETAG, json_tag(&page.head, &app)), (CONTENT_TYPE, JSON)];
         let mut response = (fields, PageBody::json(&page, &app.base_url, Included::ALL)).into_response();
         app.about(&page.head).mark_noindex(response.headers_mut());
@@ -165,11 +165,11 @@ pub(super) async fn delete(
     ClientAddr(client): ClientAddr,
     Presented(key): Presented,
     Conditions(precondition): Conditions,
-    // A delete answers no 400 (specification §7).
-    IgnoredBody: IgnoredBody,
+    // A delete answers no 400 (specification §7). It is read, so that the connection can be used again.
+    _: RequestBody,
 ) -> Response {
     let attempt = app.service.delete(client, &slug, &key, Ok(()), &precondition).await;
-    respond(attempt, Interface::Api, &app, |()| StatusCode::NO_CONTENT.into_response())
+    respond(attempt, &app, |()| StatusCode::NO_CONTENT.into_response())
 }
 
 fn location(app: &AppState, page: &PageHead) -> HeaderValue {

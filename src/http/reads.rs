@@ -10,28 +10,23 @@ use http::{HeaderMap, HeaderValue};
 
 use super::answer::{FIELDS, JSON, json_tag_in};
 use super::error_response::{shows_key, unless_key_shown};
-use super::etag::REVALIDATE;
+use super::etag::{PageFacts, REVALIDATE};
 use super::extract::{Asked, SlugParam};
 use super::negotiation::{Coding, VARY_CODING, gzip};
 use super::page_cache::CachedPage;
 use super::representation::{Cacheable, Made, Representation, Source, respond, unchanged};
 use super::site::{self, HTML, MARKDOWN, before_punctuation, prefers_markdown, redirect_to};
-use super::state::{AppState, PageMetadata};
+use super::state::AppState;
 use crate::http::types::{Included, PageBody, Part};
 use handbill_pages::service::{Body, ServiceError, is_current};
 use handbill_pages::values::head::PageHead;
 use handbill_pages::values::page::Page;
 use handbill_pages::values::slug::Slug;
 
-struct DescribedPart<'a> {
-    page: PageMetadata<'a>,
-    part: Part,
-    app: &'a AppState,
-}
-
 struct DescribedPage<'a> {
     representation: Representation,
-    page: PageMetadata<'a>,
+    slug: &'a Slug,
+    page: PageFacts,
     app: &'a AppState,
 }
 
@@ -54,15 +49,14 @@ pub(super) async fn part(slug: &Slug, part: Body<Part>, app: &AppState, asked: &
         if shows_key(&asked.uri) {
             return Err(ServiceError::KeyInQuery);
         }
-        let part = part?;
-        let included = Included { content: true, html: false, part: Some(part) };
-        let described = DescribedPart { page: app.about(&page.head), part, app };
-        let body = Bytes::from(PageBody::json(&page, &app.base_url, included));
-        let made = |coding| match coding {
+        let representation = Representation::Part(part?);
+        let body = representation.body(&page, app);
+        let described = DescribedPage { representation, slug, page: app.about(&page.head), app };
+        let finished = respond(&asked.headers, &described, |coding| match coding {
             Coding::Identity => Made::Bytes(&body),
             Coding::Gzip => Made::NotWorth,
-        };
-        Ok(respond(&asked.headers, &described, made).expect("the body without a coding is there").response)
+        });
+        Ok(finished.expect("the body without a coding is there").response)
     };
     answer.await.unwrap_or_else(|error| app.failed(&error))
 }
@@ -92,7 +86,7 @@ impl Representation {
     async fn answer(self, slug: &Slug, app: &AppState, headers: &HeaderMap) -> Result<Response, ServiceError> {
         let AppState { cache, service, .. } = app;
         let (cached, slot) = cache.entry_or_slot(slug);
-        let ready = cached.and_then(|cached| Some((cached.state, self.respond(&cached, slug, app, headers)?)));
+        let ready = cached.and_then(|cached| Some((cached.page.state, self.respond(&cached, slug, app, headers)?)));
         if cache.is_coherent
             && let Some((_, response)) = ready
         {
@@ -114,17 +108,14 @@ impl Representation {
             }
         }
         let page = reading.page().await?;
-        let PageMetadata { state, renderer_version, is_noindex, .. } = app.about(&page.head);
-        let made = CachedPage::new(state, renderer_version, is_noindex, self, self.body(&page, app));
+        let made = CachedPage::new(app.about(&page.head), self, self.body(&page, app));
         let cached = cache.insert(slug, slot, made, Coding::preferred(headers));
         Ok(self.respond(&cached, slug, app, headers).expect("the body without a coding is there"))
     }
 
     /// `None` if `cached` has no body that the client takes.
     fn respond(self, cached: &Arc<CachedPage>, slug: &Slug, app: &AppState, headers: &HeaderMap) -> Option<Response> {
-        let &CachedPage { state, renderer_version, is_noindex, .. } = &**cached;
-        let page = PageMetadata { slug, state, renderer_version, is_noindex };
-        let described = DescribedPage { representation: self, page, app };
+        let described = DescribedPage { representation: self, slug, page: cached.page, app };
         let finished = respond(headers, &described, |coding| cached.made(self, coding))?;
         if finished.wants_coding
             && let Made::Bytes(bytes) = cached.made(self, Coding::Identity)
@@ -138,7 +129,7 @@ impl Representation {
 
     fn error(self, error: &ServiceError, app: &AppState, headers: &HeaderMap) -> Response {
         let mut response = match self {
-            Self::Json => return app.failed(error),
+            Self::Json | Self::Part(_) => return app.failed(error),
             // A shell has no use for a page of style.
             Self::Html | Self::Markdown(_) if !site::prefers_html_errors(headers) => app.failed(error),
             Self::Html | Self::Markdown(_) => site::error_page(error, app),
@@ -153,7 +144,7 @@ impl Representation {
         if !is_current(head) {
             return None;
         }
-        let described = DescribedPage { representation: self, page: app.about(head), app };
+        let described = DescribedPage { representation: self, slug: &head.slug, page: app.about(head), app };
         // Nothing is cached, so the response would be uncompressed, and `*` stands for that.
         unchanged(headers, Coding::preferred(headers), &described, Coding::Identity)
     }
@@ -164,43 +155,33 @@ impl Representation {
             // Holds no spare capacity.
             Self::Html => site::html_of(page, app).into_boxed_str().into_boxed_bytes().into(),
             Self::Markdown(source) => site::markdown_of(page, source),
+            Self::Part(part) => {
+                let included = Included { content: true, html: false, part: Some(part) };
+                PageBody::json(page, &app.base_url, included).into()
+            }
         }
-    }
-}
-
-impl Cacheable for DescribedPart<'_> {
-    fn content_type(&self) -> HeaderValue {
-        JSON
-    }
-
-    fn fields(&self) -> HeaderMap {
-        let mut fields = HeaderMap::from_iter([(CACHE_CONTROL, REVALIDATE)]);
-        self.page.mark_noindex(&mut fields);
-        fields
-    }
-
-    fn tag(&self, coding: Coding) -> HeaderValue {
-        let Part { offset, max_chars } = self.part;
-        json_tag_in(&format!("part.{offset}.{max_chars}."), coding, &self.page, self.app)
     }
 }
 
 impl Cacheable for DescribedPage<'_> {
     fn content_type(&self) -> HeaderValue {
         match self.representation {
-            Representation::Json => JSON,
+            Representation::Json | Representation::Part(_) => JSON,
             Representation::Html => HTML,
             Representation::Markdown(_) => MARKDOWN,
         }
     }
 
     fn fields(&self) -> HeaderMap {
-        let (app, slug) = (self.app, self.page.slug);
+        let &Self { slug, app, .. } = self;
         let mut fields = HeaderMap::with_capacity(FIELDS);
         match self.representation {
             Representation::Json => {
                 fields.insert(CACHE_CONTROL, REVALIDATE);
                 fields.insert(VARY, VARY_CODING);
+            }
+            Representation::Part(_) => {
+                fields.insert(CACHE_CONTROL, REVALIDATE);
             }
             Representation::Html => site::html_fields_of(&mut fields, app, slug),
             Representation::Markdown(source) => site::markdown_fields(&mut fields, app, slug, source),
@@ -212,6 +193,9 @@ impl Cacheable for DescribedPage<'_> {
     fn tag(&self, coding: Coding) -> HeaderValue {
         match self.representation {
             Representation::Json => json_tag_in("json.", coding, &self.page, self.app),
+            Representation::Part(Part { offset, max_chars }) => {
+                json_tag_in(&format!("part.{offset}.{max_chars}."), coding, &self.page, self.app)
+            }
             Representation::Html => site::html_tag(coding, &self.page, self.app),
             Representation::Markdown(source) => site::markdown_tag(coding, &self.page, source),
         }

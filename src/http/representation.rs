@@ -1,4 +1,4 @@
-//! A finished form of a page, document or file in several codings, answered with 200 or 304.
+//! A finished representation of a page, document or file in several codings, answered with 200 or 304.
 
 use std::convert::Infallible;
 
@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::etag::is_named;
 use super::negotiation::Coding;
+use super::types::Part;
 
 /// Smaller bodies fit into one packet anyway.
 pub(super) const MIN_COMPRESSED_BYTES: usize = 256;
@@ -21,6 +22,8 @@ pub(super) enum Representation {
     Json,
     Html,
     Markdown(Source),
+    /// Of the text, as JSON. It is not cached.
+    Part(Part),
 }
 
 /// Where a page's Markdown is asked for.
@@ -86,7 +89,7 @@ pub(super) fn respond<'a>(
         Made::Not | Made::NotWorth => (Coding::Identity, identity),
     };
     if let Some(response) = unchanged(request, preferred, described, selected) {
-        // A client that holds the page needs no other form.
+        // A client that holds the page needs nothing else.
         return Some(Finished { response, wants_coding: false });
     }
     let mut response = Response::new(Body::from(bytes?.clone()));
@@ -100,7 +103,7 @@ pub(super) fn respond<'a>(
     Some(Finished { response, wants_coding: matches!(made(preferred), Made::Not) })
 }
 
-/// 304 by `If-None-Match`, where `*` stands for the form that would be sent.
+/// 304 by `If-None-Match`, where `*` stands for what would be sent.
 ///
 /// The body need not exist: a client that names its tag holds it.
 pub(super) fn unchanged(

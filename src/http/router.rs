@@ -17,8 +17,8 @@ use super::error_response::shows_key;
 use super::middleware::{Front, any_site, around};
 use super::state::AppState;
 use super::{discovery, metadata, openapi, pages, reads, site, token};
+use crate::settings::Contact;
 use crate::telemetry::http::RequestTelemetry;
-use handbill_pages::values::contact::Contact;
 use handbill_pages::values::origin::Origin;
 
 /// As JSON.

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::HeaderValue;
 
+use super::etag::PageFacts;
 use super::page_cache::PageCache;
 use crate::http::metadata;
 use crate::http::negotiation::Compressor;
 use crate::http::request::client_addr::TrustedProxies;
 use crate::http::site::assets::short_hash;
+use crate::settings::{Contact, SiteLink};
 use handbill_pages::service::PageService;
-use handbill_pages::values::contact::{Contact, SiteLink};
-use handbill_pages::values::head::{PageHead, PageState};
+use handbill_pages::values::head::PageHead;
 use handbill_pages::values::origin::Origin;
-use handbill_pages::values::slug::Slug;
 
 #[derive(Clone, Debug, Default)]
 pub struct SiteSettings {
@@ -39,26 +39,6 @@ pub struct AppState {
     /// `CDN-Cache-Control`, if shared caches may keep pages.
     pub(super) edge: Option<HeaderValue>,
     pub(super) compressor: Compressor,
-}
-
-/// What a page's header fields and entity tags are made of.
-#[derive(Clone, Copy)]
-pub(super) struct PageMetadata<'a> {
-    pub(super) slug: &'a Slug,
-    pub(super) state: PageState,
-    pub(super) renderer_version: u16,
-    /// Search engines must not index the page. This is so for each page with links to other sites, or spammers would
-    /// publish such links here.
-    pub(super) is_noindex: bool,
-}
-
-impl PageMetadata<'_> {
-    /// Spec §2.5, rule 5.
-    pub(super) fn mark_noindex(&self, fields: &mut HeaderMap) {
-        if self.is_noindex {
-            fields.insert(HeaderName::from_static("x-robots-tag"), HeaderValue::from_static("noindex"));
-        }
-    }
 }
 
 impl SiteSettings {
@@ -93,13 +73,11 @@ impl AppState {
         Self { service, cache, base_url, proxies, site, origin_tag, edge, compressor: Compressor::new() }
     }
 
-    pub(super) fn about<'a>(&self, page: &'a PageHead) -> PageMetadata<'a> {
-        let is_noindex = self.site.noindex_all || page.has_external_links(&self.base_url);
-        PageMetadata {
-            slug: &page.slug,
+    pub(super) fn about(&self, page: &PageHead) -> PageFacts {
+        PageFacts {
             state: page.state(),
             renderer_version: page.state.renderer_version,
-            is_noindex,
+            is_noindex: self.site.noindex_all || page.has_external_links(&self.base_url),
         }
     }
 }

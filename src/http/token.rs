@@ -12,13 +12,13 @@ use http::{HeaderMap, HeaderValue, Uri};
 use percent_encoding::percent_decode;
 use url::form_urlencoded;
 
-use super::answer::respond;
-use super::error::Interface;
-use super::extract::{ClientAddr, FormBody};
+use super::answer::with_limit;
+use super::extract::ClientAddr;
 use super::state::AppState;
+use crate::http::request::body::RequestBody;
 use crate::http::request::credential::query_holds_key;
 use crate::http::types::{TokenBody, TokenRequest};
-use handbill_pages::service::{Credential, FormError, TokenClient, TokenForm};
+use handbill_pages::service::{Credential, FormError, Limited, TokenClient, TokenForm};
 use handbill_pages::values::edit_key::EditKey;
 
 /// Others are ignored (RFC 6749 §3.2).
@@ -47,11 +47,19 @@ pub(super) async fn token(
     ClientAddr(client): ClientAddr,
     uri: Uri,
     headers: HeaderMap,
-    FormBody(body): FormBody,
+    body: RequestBody,
 ) -> Response {
-    let form = async { parse(&uri, &headers, &body.bytes().await?) };
-    let attempt = app.service.token(client, form).await;
-    respond(attempt, Interface::Token, &app, |key| Json(TokenBody::new(&key)).into_response())
+    let form = async { parse(&uri, &headers, &body.bytes(is_form).await?) };
+    let Limited { outcome, quota } = app.service.token(client, form).await;
+    let response = match outcome {
+        Ok(key) => Json(TokenBody::new(&key)).into_response(),
+        Err(error) => app.failed_token(&error),
+    };
+    with_limit(quota, response)
+}
+
+fn is_form(media_type: &str) -> bool {
+    media_type == "application/x-www-form-urlencoded"
 }
 
 fn parse(uri: &Uri, headers: &HeaderMap, bytes: &[u8]) -> Result<TokenForm, FormError> {

@@ -224,13 +224,16 @@ impl PartialSchema for PartBody {
         let part = as_in_page.into_iter().fold(ObjectBuilder::new(), |part, name| {
             part.property(name, Ref::new(format!("#/components/schemas/Page/properties/{name}"))).required(name)
         });
-        let count = |description| ObjectBuilder::new().schema_type(Type::Integer).description(Some(description));
         part.description(Some("A page with a part of its content, without `content_html`."))
             .property("total_chars", count("The length of the whole content in characters (Unicode scalar values)."))
             .required("total_chars")
             .property("next_offset", count("The `offset` of the next part. It is there if this is not the last part."))
             .into()
     }
+}
+
+fn count(description: &str) -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::Integer).description(Some(description))
 }
 
 impl ToSchema for PartBody {
@@ -262,10 +265,14 @@ pub struct Part {
 impl Part {
     /// Byte offsets of the part, and the characters of all `text`.
     fn within(self, text: &str) -> (usize, usize, usize) {
-        let starts = || text.char_indices().map(|(at, _)| at);
-        let at = |chars: usize| starts().nth(chars).unwrap_or(text.len());
-        (at(self.offset), at(self.offset.saturating_add(self.max_chars)), starts().count())
+        let end = self.offset.saturating_add(self.max_chars);
+        (byte_of(text, self.offset), byte_of(text, end), text.chars().count())
     }
+}
+
+/// Where the character of this number begins.
+fn byte_of(text: &str, char: usize) -> usize {
+    text.char_indices().nth(char).map_or(text.len(), |(at, _)| at)
 }
 
 impl PageBody {

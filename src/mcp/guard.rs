@@ -29,7 +29,7 @@ pub(super) async fn admit(request: Request) -> Result<Request, Response> {
     if head.uri.query().is_some_and(query_holds_key) {
         return Err(ApiError::key_in_address().at(Interface::Tools));
     }
-    let body = RequestBody::of(&head.headers, body, is_json).await.bytes().await;
+    let body = RequestBody::of(&head.headers, body).await.bytes(is_json).await;
     let bytes =
         body.map_err(|error| ApiError::of(&ServiceError::Body(error.into()), Interface::Tools).at(Interface::Tools))?;
     check_values(&bytes)

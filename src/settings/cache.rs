@@ -17,8 +17,11 @@ pub struct CacheSettings {
 
 impl CacheSettings {
     pub fn bytes(&self) -> u64 {
-        let limit = || memory_limit(|file| std::fs::read_to_string(file).ok());
-        self.cache_size.or_else(|| Some(limit()? / 4)).unwrap_or(DEFAULT_BYTES)
+        match (self.cache_size, memory_limit(|file| std::fs::read_to_string(file).ok())) {
+            (Some(size), _) => size,
+            (None, Some(limit)) => limit / 4,
+            (None, None) => DEFAULT_BYTES,
+        }
     }
 }
 

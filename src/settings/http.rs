@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use ipnet::IpNet;
 
+use super::contact::SiteLink;
 use super::{address_and_port, duration, number};
-use handbill_pages::values::contact::SiteLink;
 use handbill_pages::values::origin::{Authority, Origin};
 
 #[derive(Args, Debug)]
@@ -89,8 +89,8 @@ impl HttpSettings {
 
 fn network(text: &str) -> Result<IpNet, &'static str> {
     let text = text.trim();
-    let address = || text.parse::<std::net::IpAddr>().ok().map(IpNet::from);
-    text.parse().ok().or_else(address).ok_or("give a network, for example 10.0.0.0/8, or an address")
+    let network = text.parse().or_else(|_| text.parse::<std::net::IpAddr>().map(IpNet::from));
+    network.map_err(|_| "give a network, for example 10.0.0.0/8, or an address")
 }
 
 fn allowed_host(text: &str) -> Result<AllowedHost, String> {
@@ -125,6 +125,8 @@ impl EdgeSettings {
 
 /// Header fields have no smaller unit.
 fn whole_seconds(text: &str) -> Result<Duration, &'static str> {
-    let fits = |time: &Duration| time.subsec_nanos() == 0 && *time <= MAX_TIME;
-    humantime::parse_duration(text).ok().filter(fits).ok_or("give whole seconds, at most 5m, for example 1m")
+    match humantime::parse_duration(text) {
+        Ok(time) if time.subsec_nanos() == 0 && time <= MAX_TIME => Ok(time),
+        _ => Err("give whole seconds, at most 5m, for example 1m"),
+    }
 }

@@ -39,15 +39,26 @@ pub struct RateLimitSettings {
 
 impl RateLimitSettings {
     pub fn quotas(&self) -> Quotas {
-        let quota = |limit| (limit > 0).then_some(Quota { limit, window: self.rate_window });
-        Quotas { create: quota(self.create_limit), edit: quota(self.edit_limit), token: quota(self.token_limit) }
+        Quotas {
+            create: self.quota(self.create_limit),
+            edit: self.quota(self.edit_limit),
+            token: self.quota(self.token_limit),
+        }
+    }
+
+    fn quota(&self, limit: u32) -> Option<Quota> {
+        (limit > 0).then_some(Quota { limit, window: self.rate_window })
     }
 }
 
 /// `RateLimit-Policy` counts whole seconds.
 fn window(text: &str) -> Result<Duration, &'static str> {
-    let fits = |window: &Duration| window.subsec_nanos() == 0 && (Duration::from_secs(1)..=MAX_WINDOW).contains(window);
-    humantime::parse_duration(text).ok().filter(fits).ok_or("give whole seconds from 1s to 31days, for example 1h")
+    match humantime::parse_duration(text) {
+        Ok(window) if window.subsec_nanos() == 0 && (Duration::from_secs(1)..=MAX_WINDOW).contains(&window) => {
+            Ok(window)
+        }
+        _ => Err("give whole seconds from 1s to 31days, for example 1h"),
+    }
 }
 
 #[derive(Args, Clone, Debug)]

@@ -3,6 +3,7 @@
 //! A doc comment on a flattened field would become the help of its first flag, so those fields have none.
 
 mod cache;
+mod contact;
 mod http;
 mod limits;
 mod operators;
@@ -20,15 +21,17 @@ use ipnet::IpNet;
 use thiserror::Error;
 
 pub use self::cache::CacheSettings;
+pub use self::contact::{Contact, SiteLink};
 pub use self::http::{AddressSettings, EdgeSettings, HttpSettings};
 pub use self::limits::{RateLimitSettings, RedisSettings};
 pub use self::operators::{
     AdminSettings, ContactSettings, DocumentSettings, ModerationSettings, SocketAccess, SocketSettings,
 };
-use self::store::OF_SCYLLA;
 pub use self::store::{MigrateSettings, ScyllaSettings, SqliteSettings, StoreKind, StoreSettings};
 pub use self::telemetry::{LogFormat, LogSettings, TraceSettings};
 use handbill_pages::values::client::SharedNetwork;
+
+const OF_SCYLLA: &str = "ScyllaDB or Cassandra (with --store scylla)";
 
 const VARIABLE_PREFIX: &str = "HANDBILL_";
 

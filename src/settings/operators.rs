@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::contact::Contact;
 use super::{AddressSettings, SqliteSettings, StoreKind, StoreSettings, address_and_port};
-use handbill_pages::values::contact::Contact;
 
 #[derive(Args, Debug)]
 pub struct AdminSettings {

@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use handbill_store_scylla::ScyllaConsistency;
 
-use super::{LogSettings, SettingsError, duration};
+use super::{LogSettings, OF_SCYLLA, SettingsError, duration};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StoreKind {
@@ -17,8 +17,6 @@ pub enum StoreKind {
     #[value(help = "In ScyllaDB or Cassandra, for any number of replicas; needs --scylla-nodes and --redis-url")]
     Scylla,
 }
-
-pub(super) const OF_SCYLLA: &str = "ScyllaDB or Cassandra (with --store scylla)";
 
 #[derive(Args, Debug)]
 pub struct StoreSettings {

@@ -85,7 +85,7 @@ impl Exports {
         let time = time.min(FLUSH_TIMEOUT);
         let flushed = tokio::task::spawn_blocking(move || self.0.shutdown_with_timeout(time)).await;
         if let Ok(Err(error)) = flushed {
-            tracing::warn!(%error, "the last spans could not be exported");
+            tracing::warn!(%error, "cannot export the last spans");
         }
     }
 }

@@ -116,9 +116,9 @@ where
     W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
     A: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
 {
-    let keyless = |metadata: &Metadata<'_>| may_be_logged(metadata) && metadata.target() != AUDIT;
     // Without this hint, the filter would hide the level of `filter`.
-    let keyless = FilterFn::new(keyless).with_max_level_hint(LevelFilter::TRACE);
+    let keyless = FilterFn::new(|metadata| may_be_logged(metadata) && metadata.target() != AUDIT);
+    let keyless = keyless.with_max_level_hint(LevelFilter::TRACE);
     let acts = FilterFn::new(|metadata| metadata.target() == AUDIT).with_max_level_hint(LevelFilter::INFO);
     let lines = formatted(format, is_terminal, lines_to.with_filter(once_a_minute(now)));
     lines.with_filter(filter.and(keyless)).and_then(formatted(format, is_terminal, acts_to).with_filter(acts))
@@ -192,7 +192,10 @@ fn is_ours(name: &str) -> bool {
     name.strip_prefix(OURS).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
 }
 
-/// For each place in a library's code.
+/// The target of lines that many requests may log at once.
+pub const OF_REQUESTS: &str = "handbill::requests";
+
+/// For each place in a library's code, and each with the target [`OF_REQUESTS`].
 const PAUSE: Duration = Duration::from_mins(1);
 
 /// By the monotonic time `now`. This filters the writer: a filter of events loses the event after a refused one
@@ -200,7 +203,7 @@ const PAUSE: Duration = Duration::from_mins(1);
 fn once_a_minute(now: impl Fn() -> Duration) -> impl Fn(&Metadata<'_>) -> bool {
     let throttles = Mutex::new(HashMap::<Identifier, LogThrottle>::new());
     move |metadata| {
-        if metadata.target().split("::").next().is_some_and(is_ours) {
+        if metadata.target() != OF_REQUESTS && metadata.target().split("::").next().is_some_and(is_ours) {
             return true;
         }
         let mut throttles = throttles.lock();

@@ -246,7 +246,6 @@ impl Collector for ProcessCollector {
         let pages = fs::read_to_string("/proc/self/statm").ok();
         let pages = pages.and_then(|statm| statm.split(' ').nth(1)?.parse::<u64>().ok());
         let resident = pages.map(|pages| pages.saturating_mul(page_size() as u64));
-        let entries = |directory| fs::read_dir(directory).ok().map(|entries| entries.count() as u64);
         for (name, help, unit, value) in [
             ("process_resident_memory", "Memory in use", Some(Unit::Bytes), resident),
             ("process_open_fds", "Open file descriptors", None, entries("/proc/self/fd")),
@@ -259,6 +258,10 @@ impl Collector for ProcessCollector {
         }
         Ok(())
     }
+}
+
+fn entries(directory: &str) -> Option<u64> {
+    Some(fs::read_dir(directory).ok()?.count() as u64)
 }
 
 fn read_clock(clock: ClockId) -> f64 {

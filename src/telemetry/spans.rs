@@ -47,14 +47,8 @@ static ARE_EXPORTED: AtomicBool = AtomicBool::new(false);
 
 pub(super) fn layer(tracer: SdkTracer) -> impl Layer<Registry> {
     ARE_EXPORTED.store(true, Ordering::Relaxed);
-    // Only calls within a request are exported. One place in the code makes both, so the filter is asked each time.
-    let is_wanted =
-        |metadata: &Metadata<'_>| metadata.name() != CALL || Context::map_current(TraceContextExt::has_active_span);
-    let is_ours = |metadata: &Metadata<'_>| metadata.is_span() && metadata.target() == TRACES;
-    let asked =
-        move |metadata: &Metadata<'_>| if is_ours(metadata) { Interest::sometimes() } else { Interest::never() };
-    let filter = DynFilterFn::new(move |metadata, _| is_ours(metadata) && is_wanted(metadata));
-    let filter = filter.with_max_level_hint(LevelFilter::INFO).with_callsite_filter(asked);
+    let filter = DynFilterFn::new(|metadata, _| is_ours(metadata) && is_wanted(metadata));
+    let filter = filter.with_max_level_hint(LevelFilter::INFO).with_callsite_filter(interest);
     tracing_opentelemetry::layer()
         .with_tracer(tracer)
         .with_location(false)
@@ -62,6 +56,20 @@ pub(super) fn layer(tracer: SdkTracer) -> impl Layer<Registry> {
         .with_threads(false)
         .with_tracked_inactivity(false)
         .with_filter(filter)
+}
+
+fn is_ours(metadata: &Metadata<'_>) -> bool {
+    metadata.is_span() && metadata.target() == TRACES
+}
+
+/// Only calls within a request are exported.
+fn is_wanted(metadata: &Metadata<'_>) -> bool {
+    metadata.name() != CALL || Context::map_current(TraceContextExt::has_active_span)
+}
+
+/// One place in the code makes calls within and without a request, so the filter is asked each time.
+fn interest(metadata: &'static Metadata<'static>) -> Interest {
+    if is_ours(metadata) { Interest::sometimes() } else { Interest::never() }
 }
 
 pub fn are_exported() -> bool {
@@ -205,7 +213,7 @@ mod tests {
     use handbill_pages::ports::clock::SystemClock;
     use handbill_pages::ports::page_store::PageStore;
     use handbill_pages::ports::random::Random;
-    use handbill_pages::service::{CallMetrics, Instruments, Moderation, SharedStore};
+    use handbill_pages::service::{CallMetrics, Moderation, SharedStore};
     use handbill_pages::values::slug::Slug;
     use handbill_store_scylla::{Limits, ScyllaStore};
     use handbill_store_sqlite::SqliteStore;
@@ -296,7 +304,7 @@ mod tests {
         } else {
             Arc::new(SqliteStore::temporary().unwrap())
         };
-        let store = SharedStore::new(store, Instruments::new(CallMetrics::default(), clock.clone()));
+        let store = SharedStore::new(store, CallMetrics::default(), clock.clone());
         drop(Moderation::new(store, clock, random).inspect(&Slug::parse("a-page-22222222").unwrap()).await);
     }
 

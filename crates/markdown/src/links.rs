@@ -63,11 +63,10 @@ fn has_possible_host(written: &str) -> bool {
     // The URL standard's parser drops these anywhere.
     let written = written.replace(['\t', '\n', '\r'], "");
     let address = written.trim_start_matches(|c: char| c <= ' ');
-    let is_slash = |c: char| matches!(c, '/' | '\\');
     let rest = match address.split_once(':') {
         Some((scheme, _)) if scheme.eq_ignore_ascii_case("mailto") => return true,
         Some((scheme, rest)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => rest,
-        _ if address.chars().take_while(|c| is_slash(*c)).count() > 1 => address,
+        _ if address.chars().take(2).all(is_slash) && address.len() > 1 => address,
         _ => return true,
     };
     let authority = rest.trim_start_matches(is_slash).split(|c| is_slash(c) || matches!(c, '?' | '#')).next();
@@ -102,6 +101,14 @@ fn same_site(written: &str) -> Option<LinkAddress> {
     (!href.starts_with("//")).then_some(LinkAddress { href, origin: None })
 }
 
+fn is_slash(c: char) -> bool {
+    matches!(c, '/' | '\\')
+}
+
+fn is_longer(text: &str, most: usize) -> bool {
+    text.chars().nth(most).is_some()
+}
+
 /// Whether `text`, perhaps percent-encoded, may be a host name. Decoders take time in the square of a label's length.
 pub fn is_short_enough(text: &str) -> bool {
     if text.len() <= MAX_LABEL {
@@ -109,7 +116,6 @@ pub fn is_short_enough(text: &str) -> bool {
     }
     let name = percent_decode_str(text).decode_utf8_lossy();
     let mut labels = name.split(['.', '\u{3002}', '\u{ff0e}', '\u{ff61}']);
-    let is_longer = |text: &str, most: usize| text.chars().nth(most).is_some();
     !is_longer(name.trim_end_matches('.'), MAX_NAME) && labels.all(|label| !is_longer(label, MAX_LABEL))
 }
 

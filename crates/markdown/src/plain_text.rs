@@ -23,8 +23,7 @@ impl Excerpt {
         if self.is_line_over && text.contains(|c: char| !c.is_whitespace() && !c.is_control()) {
             self.is_line_over = false;
             self.text.truncate(self.text.trim_end().len());
-            let ends_itself = |c: char| ".,:;!?…—–-·。，、：；！？".contains(c);
-            let is_marked = !self.text.is_empty() && !self.text.ends_with(ends_itself);
+            let is_marked = !self.text.is_empty() && !self.text.ends_with(|c| ".,:;!?…—–-·。，、：；！？".contains(c));
             self.push_collapsed(if is_marked { LINE_MARK } else { " " });
         }
         self.push_collapsed(text);

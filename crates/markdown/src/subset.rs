@@ -369,22 +369,15 @@ fn language(info: &str) -> Option<&str> {
 
 /// Whether `event` is within a line of text.
 fn is_inline(event: &Event<'_>) -> bool {
-    let is_inline_end = |tag| {
-        matches!(
-            tag,
-            TagEnd::Emphasis
-                | TagEnd::Strong
-                | TagEnd::Strikethrough
-                | TagEnd::Superscript
-                | TagEnd::Subscript
-                | TagEnd::Link
-                | TagEnd::Image
-        )
-    };
     match event {
         Event::Start(tag) => is_inline_end(tag.to_end()),
         Event::End(tag) => is_inline_end(*tag),
         Event::Rule | Event::Html(_) => false,
         _ => true,
     }
+}
+
+fn is_inline_end(tag: TagEnd) -> bool {
+    use TagEnd::{Emphasis, Image, Link, Strikethrough, Strong, Subscript, Superscript};
+    matches!(tag, Emphasis | Strong | Strikethrough | Superscript | Subscript | Link | Image)
 }

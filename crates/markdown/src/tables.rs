@@ -53,17 +53,19 @@ pub(super) fn padded(rows: &[&str], has_room: impl FnOnce(usize) -> bool) -> Vec
     if !has_room(row_bytes * rows.len()) {
         return rows.iter().map(|&row| row.to_owned()).collect();
     }
-    let pad = |(index, row): (usize, &&str)| {
-        let cells = cells(row).zip(&widths).map(|(cell, full)| {
-            let missing = full - width(cell);
-            match index {
-                1 => format!("| {} ", cell.replacen('-', &"-".repeat(missing + 1), 1)),
-                _ => format!("| {cell}{} ", " ".repeat(missing)),
-            }
-        });
-        cells.collect::<String>() + "|"
-    };
-    rows.iter().enumerate().map(pad).collect()
+    rows.iter().enumerate().map(|(index, row)| padded_row(row, index == 1, &widths)).collect()
+}
+
+fn padded_row(row: &str, is_delimiter: bool, widths: &[usize]) -> String {
+    let cells = cells(row).zip(widths).map(|(cell, full)| {
+        let missing = full - width(cell);
+        if is_delimiter {
+            format!("| {} ", cell.replacen('-', &"-".repeat(missing + 1), 1))
+        } else {
+            format!("| {cell}{} ", " ".repeat(missing))
+        }
+    });
+    cells.collect::<String>() + "|"
 }
 
 fn width(cell: &str) -> usize {
@@ -108,12 +110,12 @@ fn delimiter_cells(line: &str) -> Option<usize> {
 
 fn cells(row: &str) -> impl Iterator<Item = &str> {
     let mut escaped = false;
-    let divides = move |c: char| {
+    let cells = inner(row).split(move |c: char| {
         let divides = c == '|' && !escaped;
         escaped = c == '\\' && !escaped;
         divides
-    };
-    inner(row).split(divides).map(str::trim)
+    });
+    cells.map(str::trim)
 }
 
 fn inner(line: &str) -> &str {

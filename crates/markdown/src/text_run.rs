@@ -84,9 +84,8 @@ impl TextRun {
 
     /// The punctuation belongs to the sentence.
     fn without_trailing_punctuation(&self, rest: &str, offset: usize) -> usize {
-        let count = |character: char| rest.matches(character).count();
-        let opening = [count('('), count('[')];
-        let mut closing = [count(')'), count(']')];
+        let opening = ['(', '['].map(|bracket| rest.matches(bracket).count());
+        let mut closing = [')', ']'].map(|bracket| rest.matches(bracket).count());
         let mut end = rest.len();
         while let Some(last) = rest[..end].chars().next_back() {
             if let Some(start) = self.reference_ending_at(offset + end) {
@@ -120,9 +119,12 @@ impl TextRun {
     }
 }
 
+fn is_host(c: char) -> bool {
+    c.is_ascii_alphanumeric() || (!c.is_ascii() && !c.is_whitespace())
+}
+
 /// No underscore in the last two labels.
 fn is_domain(rest: &str) -> bool {
-    let is_host = |c: char| c.is_ascii_alphanumeric() || (!c.is_ascii() && !c.is_whitespace());
     if !rest.starts_with(is_host) {
         return false;
     }

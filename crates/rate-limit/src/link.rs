@@ -143,12 +143,11 @@ impl Link {
                 learnt.push((first - 1, Arc::clone(&self.any)));
             }
             let address = at(&node.address, host, port);
-            let is_it = |server: &&Arc<Server>| server.address.addr() == address.addr();
-            let known = learnt.iter().chain(&*masters).map(|(_, server)| server).find(is_it);
-            let server = known.filter(|server| !Arc::ptr_eq(server, &self.any)).cloned();
-            let server = match server {
-                Some(server) => server,
-                None => match Manager::pool(&self.settings, vec![address.clone()]) {
+            let mut known = learnt.iter().chain(&*masters).map(|(_, server)| server);
+            let known = known.find(|server| server.address.addr() == address.addr());
+            let server = match known {
+                Some(server) if !Arc::ptr_eq(server, &self.any) => Arc::clone(server),
+                _ => match Manager::pool(&self.settings, vec![address.clone()]) {
                     Ok(pool) => Arc::new(Server::new(address, pool)),
                     // A file that cannot be read now: the next time.
                     Err(error) => return Err(Failure::Settings(error)),

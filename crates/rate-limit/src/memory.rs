@@ -14,9 +14,6 @@ use crate::values::client::Window;
 use crate::values::quota::{Counted, Decision, Quota};
 use crate::values::slug::{Reservation, Reserved};
 
-/// One for each limit.
-const TABLES: usize = 4;
-
 /// Bytes, without the attempts.
 const WINDOW_BYTES: usize = 200;
 
@@ -33,14 +30,17 @@ struct Windows {
 /// A restart forgets the attempts. Clients choose their addresses, so the hash has a secret key.
 pub struct MemoryRateLimiter {
     clock: SharedClock,
-    /// In the order of [`LimitKind`].
-    windows: [Mutex<Windows>; TABLES],
+    creates: Mutex<Windows>,
+    edits: Mutex<Windows>,
+    tokens: Mutex<Windows>,
+    previews: Mutex<Windows>,
 }
 
 impl MemoryRateLimiter {
     /// Takes at most `bytes`, unless one window alone is larger. A full table drops the window that ends soonest.
     pub fn within(bytes: usize, clock: SharedClock) -> Self {
-        Self { clock, windows: std::array::from_fn(|_| Mutex::new(Windows::new(bytes / TABLES))) }
+        let [creates, edits, tokens, previews] = std::array::from_fn(|_| Mutex::new(Windows::new(bytes / 4)));
+        Self { clock, creates, edits, tokens, previews }
     }
 
     /// Counts an attempt that Redis admitted, and forgets the oldest beyond the quota.
@@ -57,7 +57,13 @@ impl MemoryRateLimiter {
     }
 
     fn windows(&self, kind: LimitKind) -> MutexGuard<'_, Windows> {
-        self.windows[kind as usize].lock()
+        let windows = match kind {
+            LimitKind::Create => &self.creates,
+            LimitKind::Edit => &self.edits,
+            LimitKind::Token => &self.tokens,
+            LimitKind::Preview => &self.previews,
+        };
+        windows.lock()
     }
 }
 
@@ -89,6 +95,17 @@ impl Windows {
         }
     }
 
+    fn has_room(&mut self, Window { network, quota }: &Window, now: Duration) -> bool {
+        self.counted.peek_mut(network).is_none_or(|counted| quota.has_room(counted, now))
+    }
+
+    fn decide(&mut self, Window { network, quota }: &Window, admitted: bool, now: Duration) -> Decision {
+        if admitted {
+            return self.change(*network, |counted| quota.decide(counted, now));
+        }
+        quota.decision(admitted, self.counted.peek(network).unwrap_or(&Counted::default()), now)
+    }
+
     fn drop_first(&mut self) {
         self.bytes -= self.counted.pop_lru().map_or(0, |(_, counted)| bytes(&counted));
     }
@@ -105,21 +122,11 @@ impl RateLimiter for MemoryRateLimiter {
         // Under the lock, so decisions have the order of their times.
         let now = self.clock.monotonic();
         windows.drop_ended(attempt.own.quota, now);
-        let mut has_room = |Window { network, quota }: &Window| {
-            windows.counted.peek_mut(network).is_none_or(|counted| quota.has_room(counted, now))
-        };
         // Each look also drops old attempts, so there is no short circuit.
-        let rooms: Vec<bool> = attempt.windows().map(&mut has_room).collect();
+        let rooms: Vec<bool> = attempt.windows().map(|window| windows.has_room(window, now)).collect();
         let admitted = !rooms.contains(&false);
-        let mut decide = |Window { network, quota }: &Window| {
-            if admitted {
-                return windows.change(*network, |counted| quota.decide(counted, now));
-            }
-            let none = Counted::default();
-            quota.decision(admitted, windows.counted.peek(network).unwrap_or(&none), now)
-        };
-        let own = decide(&attempt.own);
-        own.restricted_by(attempt.wider.iter().map(decide))
+        let own = windows.decide(&attempt.own, admitted, now);
+        own.restricted_by(attempt.wider.iter().map(|wider| windows.decide(wider, admitted, now)))
     }
 
     async fn reserve(&self, _: &Reservation) -> Reserved {
@@ -211,7 +218,7 @@ mod tests {
     #[tokio::test]
     async fn a_full_table_drops_the_window_that_ends_soonest() {
         let clock = Arc::new(TestClock::new());
-        let limiter = MemoryRateLimiter::within(TABLES * 3 * SMALL_BYTES, clock.clone());
+        let limiter = MemoryRateLimiter::within(4 * 3 * SMALL_BYTES, clock.clone());
         let quota = Quota { limit: 2, window: HOUR };
         for number in [0, 1, 2, 0] {
             limiter.check(Attempt::new(LimitKind::Create, quota, client(number))).await;
@@ -227,7 +234,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_flood_of_clients_never_fills_more_than_the_table() {
-        let limiter = MemoryRateLimiter::within(TABLES * 100 * SMALL_BYTES, Arc::new(TestClock::new()));
+        let limiter = MemoryRateLimiter::within(4 * 100 * SMALL_BYTES, Arc::new(TestClock::new()));
         for number in 0..10_000 {
             assert!(limiter.check(Attempt::new(LimitKind::Token, TEN, client(number))).await.admitted);
             assert!(clients(&limiter, LimitKind::Token) <= 100);
@@ -238,7 +245,7 @@ mod tests {
     async fn windows_of_any_size_take_no_more_than_the_table() {
         let clock = Arc::new(TestClock::new());
         let shared: [SharedNetwork; 1] = ["10.0.0.0/26=32".parse().unwrap()];
-        let limiter = MemoryRateLimiter::within(TABLES * 50_000, clock.clone());
+        let limiter = MemoryRateLimiter::within(4 * 50_000, clock.clone());
         let quota = Quota { limit: 600, window: HOUR };
         for number in 0..20_000 {
             let windows = windows(&shared, quota, client(number % 97 * (number / 5000 + 1)));

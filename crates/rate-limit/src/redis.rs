@@ -77,11 +77,13 @@ impl RedisLimiter {
 fn window_keys(attempt: &Attempt) -> Vec<String> {
     let kind = attempt.kind.name();
     let widest = attempt.wider.last().unwrap_or(&attempt.own).network;
-    let key = |Window { network, .. }: &Window| {
-        let within = if *network == widest { String::new() } else { format!(":{network}") };
-        format!("handbill:limit:{{{kind}:{widest}}}{within}")
-    };
-    attempt.windows().map(key).collect()
+    attempt
+        .windows()
+        .map(|Window { network, .. }| {
+            let within = if *network == widest { String::new() } else { format!(":{network}") };
+            format!("handbill:limit:{{{kind}:{widest}}}{within}")
+        })
+        .collect()
 }
 
 fn decision(answer: &[u64], attempt: &Attempt) -> Option<Decision> {
@@ -123,8 +125,7 @@ impl RateLimiter for RedisLimiter {
         set.arg(&key).arg(owner).arg("NX").arg("GET").arg("PX").arg(RESERVED_FOR_MILLIS);
         // On its own, since `redis` drops a command whose answer nobody awaits.
         let reserving = tokio::spawn(async move {
-            let ask = async |mut connection: MultiplexedConnection| set.query_async(&mut connection).await;
-            link.try_call::<Option<String>, _>(&key, ask).await
+            link.try_call(&key, async |mut connection| set.query_async::<Option<String>>(&mut connection).await).await
         });
         match reserving.await {
             Ok(Some(Some(before))) if before != *owner => Reserved::ByAnother,

@@ -149,8 +149,11 @@ fn range(range: Vec<Value>) -> Option<(u16, u16, String, u16)> {
     let mut master = master.into_iter();
     // Without a host, the master is where the answer came from.
     let host: Option<String> = redis::from_redis_value(master.next()?).ok()?;
-    let number = |value| redis::from_redis_value(value).ok();
     Some((number(first)?, number(last)?, host.unwrap_or_default(), number(master.next()?)?))
+}
+
+fn number(value: Value) -> Option<u16> {
+    redis::from_redis_value(value).ok()
 }
 
 #[cfg(test)]

@@ -89,9 +89,7 @@ pub(super) fn parse_addresses(settings: &RedisSettings) -> Result<Vec<Connection
         let url = url.0.trim();
         // The library also accepts Unix sockets, and a way to turn off the verification of TLS.
         let is_ours = url.starts_with("redis://") || url.starts_with("rediss://");
-        let insecure =
-            |address: &ConnectionInfo| matches!(address.addr(), ConnectionAddr::TcpTls { insecure: true, .. });
-        let address = url.into_connection_info().ok().filter(|address| is_ours && !insecure(address));
+        let address = url.into_connection_info().ok().filter(|address| is_ours && !is_insecure(address));
         addresses.push(address.ok_or(OpenError::Address(index + 1))?.set_tcp_settings(tcp_settings()));
     }
     match addresses.iter().filter(|address| is_tls(address)).count() {
@@ -146,13 +144,13 @@ fn read_files(
     check: impl Fn(&[u8]) -> Result<(), String>,
 ) -> Result<Option<Vec<u8>>, OpenError> {
     let Some(path) = files.last() else { return Ok(None) };
-    let error = |path: &PathBuf, reason| OpenError::File { path: path.clone(), reason, option, content };
     let mut read = Vec::new();
     for path in files {
-        read.extend(fs::read(path).map_err(|failed| error(path, failed.to_string()))?);
+        let part = fs::read(path).map_err(|error| error.to_string());
+        read.extend(part.map_err(|reason| OpenError::File { path: path.clone(), reason, option, content })?);
         read.push(b'\n');
     }
-    check(&read).map_err(|reason| error(path, reason))?;
+    check(&read).map_err(|reason| OpenError::File { path: path.clone(), reason, option, content })?;
     Ok(Some(read))
 }
 
@@ -165,6 +163,10 @@ fn parse_certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String
 
 pub(super) fn is_tls(address: &ConnectionInfo) -> bool {
     matches!(address.addr(), ConnectionAddr::TcpTls { .. })
+}
+
+fn is_insecure(address: &ConnectionInfo) -> bool {
+    matches!(address.addr(), ConnectionAddr::TcpTls { insecure: true, .. })
 }
 
 pub(super) fn tcp_settings() -> TcpSettings {

@@ -1,4 +1,4 @@
--- Decides one attempt in one or more exact sliding windows, as `domain::quota::Quota::decide` does for each, in
+-- Decides one attempt in one or more exact sliding windows, as `Quota::decide` does for each, in
 -- one atomic step and on this server's clock. The attempt is admitted if every window has room, and is then counted in all.
 --
 -- KEYS     the windows: sorted sets of the admitted attempts, each scored with its time. The first is the narrowest

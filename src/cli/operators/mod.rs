@@ -85,8 +85,10 @@ pub(super) struct Healthcheck {
 impl Healthcheck {
     fn run(&self) -> ExitCode {
         // Linux takes 0.0.0.0 and [::] for this machine.
-        let livez = || format!("http://{}/livez", self.admin.admin_listen);
-        let url = self.url.as_ref().map_or_else(livez, Url::to_string);
+        let url = match &self.url {
+            Some(url) => url.to_string(),
+            None => format!("http://{}/livez", self.admin.admin_listen),
+        };
         match agent(PROBE_TIMEOUT).get(&url).call() {
             Ok(answer) if answer.status() == StatusCode::OK => return ExitCode::SUCCESS,
             Ok(answer) => eprintln!("handbill: not healthy: {url} answers {}", answer.status()),

@@ -21,10 +21,10 @@ use crate::http::metadata::{self, path};
 use crate::http::request::MAX_BODY_BYTES;
 use crate::http::site::{MARKDOWN_TYPE, PLAIN_TEXT};
 use crate::http::state::SiteSettings;
+use crate::settings::Contact;
 use handbill_pages::ports::clock::SharedClock;
 use handbill_pages::ports::rate_limiter::{LimitKind, Quotas};
 use handbill_pages::service::oauth;
-use handbill_pages::values::contact::Contact;
 use handbill_pages::values::origin::Origin;
 use handbill_pages::values::quota::Quota;
 use handbill_pages::values::timestamp::UnixMillis;
@@ -42,7 +42,6 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
     site: &SiteSettings,
     clock: &SharedClock,
 ) -> Router<S> {
-    let json = |document: &Value| Document::new(JSON, bytes(document)).route();
     let mcp = site.mcp_url(base_url);
     let card = bytes(&server_card(base_url, &mcp));
     let skill = skill::markdown(base_url, &mcp);
@@ -54,10 +53,10 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
         None => routes,
     };
     routes
-        .route(path::AUTHORIZATION_SERVER, json(&authorization_server(base_url)))
+        .route(path::AUTHORIZATION_SERVER, json_route(&authorization_server(base_url)))
         // Not under `…/mcp`, where it would say that the MCP server wants a token.
-        .route(path::PROTECTED_RESOURCE, json(&protected_resource(base_url)))
-        .route(path::AGENT_CARD, json(&agent_card(base_url, &mcp)))
+        .route(path::PROTECTED_RESOURCE, json_route(&protected_resource(base_url)))
+        .route(path::AGENT_CARD, json_route(&agent_card(base_url, &mcp)))
         .route(path::LLMS, Document::new(PLAIN_TEXT, llms(base_url, quotas, site)).route())
         .route(path::SERVER_CARD, route_for_browsers(JSON, card.clone()))
         .route(path::SERVER_CARD_BESIDE, route_for_browsers(SERVER_CARD, card))
@@ -76,6 +75,10 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
 /// The text of `/llms.txt`, for who asks for the home page as Markdown.
 pub(super) fn home_markdown(base_url: &Origin, quotas: Quotas, site: &SiteSettings) -> Document {
     Document::new(MARKDOWN_TYPE, llms(base_url, quotas, site))
+}
+
+fn json_route<S: Clone + Send + Sync + 'static>(document: &Value) -> MethodRouter<S> {
+    Document::new(JSON, bytes(document)).route()
 }
 
 /// SEP-2127 requires the two header fields on every answer with a server card.

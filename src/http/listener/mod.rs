@@ -76,19 +76,19 @@ pub struct ListenError {
 
 /// Also returns the actual address: port 0 takes a free one.
 pub fn listen(address: SocketAddr, option: &'static str) -> Result<(TcpListener, SocketAddr), ListenError> {
-    let refused = |reason| ListenError { address, option, reason };
-    let bind = || {
-        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-        // A process that has just ended must not block the next one.
-        socket.set_reuseaddr(true)?;
-        // Connections inherit these.
-        socket.set_send_buffer_size(KERNEL_BYTES)?;
-        socket.set_recv_buffer_size(KERNEL_BYTES)?;
-        socket.bind(address)?;
-        socket.listen(BACKLOG)
-    };
-    let listener = bind().map_err(refused)?;
-    let address = listener.local_addr().map_err(refused)?;
+    bind(address).map_err(|reason| ListenError { address, option, reason })
+}
+
+fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A process that has just ended must not block the next one.
+    socket.set_reuseaddr(true)?;
+    // Connections inherit these.
+    socket.set_send_buffer_size(KERNEL_BYTES)?;
+    socket.set_recv_buffer_size(KERNEL_BYTES)?;
+    socket.bind(address)?;
+    let listener = socket.listen(BACKLOG)?;
+    let address = listener.local_addr()?;
     Ok((listener, address))
 }
 
@@ -206,7 +206,7 @@ pub async fn serve<A>(
             Err(error) => {
                 // Logged once until accepting works again, not 20 times a second.
                 if !std::mem::replace(&mut refused, true) {
-                    tracing::warn!(%error, "could not accept a connection");
+                    tracing::warn!(%error, "cannot accept a connection");
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }

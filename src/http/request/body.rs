@@ -1,10 +1,12 @@
 //! Reads request bodies within limits of size and time.
 
+use std::convert::Infallible;
 use std::error::Error;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use axum::body::Body as HttpBody;
+use axum::extract::{FromRequest, Request};
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
 use http_body::Body as _;
@@ -20,49 +22,72 @@ const BODY_TIME: Duration = Duration::from_secs(12);
 
 /// With `Expect: 100-continue`, the body is read only when needed. Any other body is read at once, because its
 /// connection could otherwise not be reused.
-pub enum RequestBody {
+pub struct RequestBody {
+    content: Content,
+    media_type: String,
+    is_encoded: bool,
+}
+
+enum Content {
     Read(Result<Vec<u8>, BodyReadError>),
     /// The client waits for `100 Continue`.
-    Expected(HttpBody, Result<(), BodyReadError>),
+    Expected(HttpBody),
+}
+
+impl<S: Sync> FromRequest<S> for RequestBody {
+    type Rejection = Infallible;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
+        let (parts, body) = request.into_parts();
+        Ok(Self::of(&parts.headers, body).await)
+    }
 }
 
 impl RequestBody {
-    /// Unencoded, and of a media type that `takes` takes, in lower case and without parameters; empty if missing.
-    pub async fn of(headers: &HeaderMap, body: HttpBody, takes: fn(&str) -> bool) -> Self {
-        let declared = if headers.contains_key(CONTENT_ENCODING) {
-            Err(BodyReadError::ContentEncoding)
+    pub async fn of(headers: &HeaderMap, body: HttpBody) -> Self {
+        let mut expected = headers.get_all(EXPECT).iter();
+        let content = if expected.any(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue")) {
+            Content::Expected(body)
         } else {
-            takes(&media_type(headers)).then_some(()).ok_or(BodyReadError::ContentType)
+            Content::Read(read_limited(body).await)
         };
-        let expects = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"100-continue");
-        if headers.get_all(EXPECT).iter().any(expects) {
-            return Self::Expected(body, declared);
-        }
-        Self::Read(read_limited(body).await.and_then(|bytes| declared.map(|()| bytes)))
+        Self { content, media_type: media_type(headers), is_encoded: headers.contains_key(CONTENT_ENCODING) }
     }
 
     /// Until the client gets `100 Continue`.
     pub fn is_awaited(&self) -> bool {
-        matches!(self, Self::Expected(..))
+        matches!(self.content, Content::Expected(_))
     }
 
-    /// A body that is too large comes before an error in its declaration. If the head decides, the body is not requested.
-    pub async fn bytes(self) -> Result<Vec<u8>, BodyReadError> {
-        match self {
-            Self::Read(read) => read,
-            Self::Expected(body, declared) => {
+    /// In lower case, without parameters; empty if missing.
+    pub fn media_type(&self) -> &str {
+        &self.media_type
+    }
+
+    /// Unencoded, and of a media type that `takes` takes. A body that is too large comes before an error in its declaration. If the
+    /// head decides, the body is not requested.
+    pub async fn bytes(self, takes: fn(&str) -> bool) -> Result<Vec<u8>, BodyReadError> {
+        let declared = match (self.is_encoded, takes(&self.media_type)) {
+            (true, _) => Err(BodyReadError::ContentEncoding),
+            (false, false) => Err(BodyReadError::ContentType),
+            (false, true) => Ok(()),
+        };
+        let read = match self.content {
+            Content::Read(read) => read,
+            Content::Expected(body) => {
                 let may_be_large = body.size_hint().upper().is_none_or(|bytes| bytes > MAX_BODY_BYTES as u64);
                 if !may_be_large {
                     declared?;
                 }
-                read_limited(body).await.and_then(|bytes| declared.map(|()| bytes))
+                read_limited(body).await
             }
-        }
+        };
+        read.and_then(|bytes| declared.map(|()| bytes))
     }
 
     /// Too large a body fails first.
     pub async fn json<T: FromFields + Into<PageFields>>(self) -> Body<PageFields> {
-        parse::<T>(&self.bytes().await?).map(Into::into)
+        parse::<T>(&self.bytes(is_json).await?).map(Into::into)
     }
 }
 
@@ -119,8 +144,7 @@ fn read_error(error: &axum::Error) -> BodyReadError {
     }
 }
 
-/// In lower case, without parameters; empty if missing.
-pub fn media_type(headers: &HeaderMap) -> String {
+fn media_type(headers: &HeaderMap) -> String {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     content_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase()
 }

@@ -24,8 +24,11 @@ const FURTHER_DECODINGS: usize = 2;
 
 /// A parameter named above, or a key in any name or value.
 pub fn query_holds_key(query: &str) -> bool {
-    let is_for_keys = |name: &str| KEY_PARAMETERS.iter().any(|parameter| name.eq_ignore_ascii_case(parameter));
     form_urlencoded::parse(query.as_bytes()).any(|(name, _)| is_for_keys(&name)) || query_shows_key(query)
+}
+
+fn is_for_keys(name: &str) -> bool {
+    KEY_PARAMETERS.iter().any(|parameter| name.eq_ignore_ascii_case(parameter))
 }
 
 pub fn query_shows_key(query: &str) -> bool {

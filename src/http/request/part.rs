@@ -10,29 +10,26 @@ const MAX_CHARS: &str = "max_chars";
 
 /// `None` if the query does not name a part. Other parameters are ignored.
 pub fn in_query(query: &str) -> Option<Body<Part>> {
-    let value = |wanted: &str| {
-        let mut values = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name == wanted);
-        values.next().map(|(_, value)| count(&value).filter(|_| values.next().is_none()))
-    };
-    let (offset, max_chars) = (value(OFFSET), value(MAX_CHARS));
-    if offset.is_none() && max_chars.is_none() {
-        return None;
+    match (count(query, OFFSET, 0), count(query, MAX_CHARS, 1)) {
+        (Ok(None), Ok(None)) => None,
+        (Err(error), _) | (_, Err(error)) => Some(Err(error)),
+        (Ok(offset), Ok(max_chars)) => {
+            Some(Ok(Part { offset: offset.unwrap_or(0), max_chars: max_chars.unwrap_or(usize::MAX) }))
+        }
     }
-    Some(match (offset.unwrap_or(Some(0)), max_chars.unwrap_or(Some(usize::MAX))) {
-        (None, _) => Err(wrong(OFFSET, 0)),
-        (_, None | Some(0)) => Err(wrong(MAX_CHARS, 1)),
-        (Some(offset), Some(max_chars)) => Ok(Part { offset, max_chars }),
-    })
 }
 
 /// A number that is too large counts as the largest.
-fn count(text: &str) -> Option<usize> {
+fn count(query: &str, name: &str, least: usize) -> Body<Option<usize>> {
+    let mut values = form_urlencoded::parse(query.as_bytes()).filter(|(found, _)| found == name);
+    let Some((_, text)) = values.next() else { return Ok(None) };
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then(|| text.parse().unwrap_or(usize::MAX))
-}
-
-fn wrong(name: &str, least: usize) -> BodyError {
-    BodyError::Malformed(format!("The parameter `{name}` is wrong. Send it once, as a whole number from {least} on."))
+    match text.parse().unwrap_or(usize::MAX) {
+        number if is_number && number >= least && values.next().is_none() => Ok(Some(number)),
+        _ => Err(BodyError::Malformed(format!(
+            "The parameter `{name}` is wrong. Send it once, as a whole number from {least} on."
+        ))),
+    }
 }
 
 #[cfg(test)]

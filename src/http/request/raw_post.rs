@@ -9,7 +9,7 @@ use http::{HeaderMap, Request};
 use percent_encoding::percent_decode_str;
 use url::form_urlencoded;
 
-use super::body::{RequestBody, media_type};
+use super::body::RequestBody;
 use handbill_pages::service::{Body, BodyError, BodyReadError, PageFields};
 use handbill_pages::values::details::{DetailsInput, Patch};
 use handbill_pages::values::edit_key::EditKey;
@@ -31,13 +31,12 @@ pub struct RawPost {
 pub async fn read(
     headers: &HeaderMap,
     query: Option<&str>,
-    body: HttpBody,
+    body: RequestBody,
     origin: &Origin,
     is_script: bool,
 ) -> Body<RawPost> {
-    let declared_type = media_type(headers);
-    let is_text = |media_type: &str| ["multipart/form-data", "text/markdown", "text/plain"].contains(&media_type);
-    let bytes = match RequestBody::of(headers, body, is_text).await.bytes().await {
+    let declared_type = body.media_type().to_owned();
+    let bytes = match body.bytes(is_taken).await {
         Err(BodyReadError::ContentType) => return Err(malformed(other_type(&declared_type, origin))),
         read => read?,
     };
@@ -54,6 +53,16 @@ pub async fn read(
     }
     post.is_preview |= is_preview;
     Ok(post)
+}
+
+fn is_taken(media_type: &str) -> bool {
+    ["multipart/form-data", "text/markdown", "text/plain"].contains(&media_type)
+}
+
+fn unreadable() -> BodyError {
+    malformed(
+        "The form cannot be read. Send it as `multipart/form-data`, with a boundary that ends each part, for example with `curl -F content=@note.md`.",
+    )
 }
 
 fn malformed(message: impl Into<String>) -> BodyError {
@@ -108,11 +117,6 @@ fn is_preview(action: &str) -> Body<bool> {
 }
 
 async fn form(headers: &HeaderMap, bytes: Vec<u8>, is_script: bool) -> Body<RawPost> {
-    let unreadable = || {
-        malformed(
-            "The form cannot be read. Send it as `multipart/form-data`, with a boundary that ends each part, for example with `curl -F content=@note.md`.",
-        )
-    };
     let mut request = Request::new(HttpBody::from(bytes));
     let content_type = headers.get(CONTENT_TYPE).cloned();
     request.headers_mut().extend(content_type.map(|value| (CONTENT_TYPE, value)));

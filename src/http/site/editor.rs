@@ -135,12 +135,11 @@ pub(in crate::http) async fn file(
 fn file_response(version: &str, name: &str) -> Option<&'static Document> {
     /// For its own version, and for any other.
     static RESPONSES: LazyLock<Vec<[Document; 2]>> = LazyLock::new(|| {
-        let responses = |(_, content_type, bytes): &(&str, &'static str, &'static [u8])| {
-            let file = Document::new(content_type, *bytes);
-            // No cache may keep a file under another version.
-            [CACHE_FOR_EVER, REVALIDATE].map(|caching| file.clone().with(CACHE_CONTROL, caching))
-        };
-        FILES.iter().map(responses).collect()
+        let files = FILES.iter().map(|(_, content_type, bytes)| Document::new(content_type, *bytes));
+        // No cache may keep a file under another version.
+        files
+            .map(|file| [CACHE_FOR_EVER, REVALIDATE].map(|caching| file.clone().with(CACHE_CONTROL, caching)))
+            .collect()
     });
     let place = FILES.iter().position(|(known, ..)| *known == name)?;
     Some(&RESPONSES[place][usize::from(version != *VERSION)])

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::{
@@ -19,12 +18,13 @@ use super::article::article;
 use super::editor::{self, EditorTemplate, KEY_WARNING, PreviewView, PublishedTemplate};
 use super::templates::{self, EDITOR_POLICY, Layout};
 use super::{HTML, PLAIN_TEXT};
-use crate::http::answer::{json_tag, respond};
-use crate::http::error::{self, ApiError, Code, Interface};
+use crate::http::answer::{json_tag, with_limit};
+use crate::http::error::{self, ApiError, Code};
 use crate::http::error_response::shows_key;
 use crate::http::etag::NO_STORE;
 use crate::http::extract::ClientAddr;
 use crate::http::negotiation::weight;
+use crate::http::request::body::RequestBody;
 use crate::http::request::raw_post;
 use crate::http::state::AppState;
 use crate::http::types::{CreatedBody, page_url};
@@ -46,7 +46,7 @@ pub(in crate::http) async fn post(
     ClientAddr(client): ClientAddr,
     uri: Uri,
     headers: HeaderMap,
-    body: Body,
+    body: RequestBody,
 ) -> Response {
     let form = Post { app: &app, form: preferred_form(&headers) };
     let mut response = if is_cross_origin(&headers, app.base_url.as_str()) {
@@ -99,19 +99,16 @@ fn preferred_form(headers: &HeaderMap) -> AnswerForm {
 fn is_cross_origin(headers: &HeaderMap, base_url: &str) -> bool {
     // Each value of a repeated header must be ours.
     if headers.contains_key(SEC_FETCH_SITE) {
-        let is_ours =
-            |site: &HeaderValue| ["same-origin", "none"].iter().any(|ours| site.as_bytes() == ours.as_bytes());
-        return !headers.get_all(SEC_FETCH_SITE).iter().all(is_ours);
+        return !headers.get_all(SEC_FETCH_SITE).iter().all(|site| site == "same-origin" || site == "none");
     }
     // Behind a proxy, the browser's origin may differ from `--base-url`.
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let is_ours = |origin: &HeaderValue| {
-        origin.to_str().is_ok_and(|origin| {
-            origin == base_url
-                || origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host))
-        })
-    };
-    !headers.get_all(ORIGIN).iter().all(is_ours)
+    !headers.get_all(ORIGIN).iter().all(|origin| is_ours(origin, base_url, host))
+}
+
+fn is_ours(origin: &HeaderValue, base_url: &str, host: &str) -> bool {
+    let Ok(origin) = origin.to_str() else { return false };
+    origin == base_url || origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host))
 }
 
 struct Post<'a> {
@@ -128,13 +125,12 @@ struct PreviewBody<'a> {
 impl Post<'_> {
     /// A browser's error page is the form with `sent` in it.
     fn answer<T>(&self, attempt: Limited<T>, sent: &PageFields, success: impl FnOnce(T) -> Response) -> Response {
-        let quota = attempt.quota;
-        let outcome = match attempt.outcome {
-            Ok(value) => Ok(success(value)),
-            Err(error) if self.form == AnswerForm::Html => Ok(self.refused(&error, sent)),
-            Err(error) => Err(error),
+        let response = match attempt.outcome {
+            Ok(value) => success(value),
+            Err(error) if self.form == AnswerForm::Html => self.refused(&error, sent),
+            Err(error) => self.app.failed(&error),
         };
-        respond(Limited { outcome, quota }, Interface::Api, self.app, |response| response)
+        with_limit(attempt.quota, response)
     }
 
     fn published(&self, created: &Created) -> Response {

@@ -20,11 +20,11 @@ use percent_encoding::percent_decode_str;
 
 use self::templates::{GoneTemplate, Layout, NotFoundTemplate, PAGE_POLICY, PageTemplate};
 use super::document::{CACHE_ONE_HOUR, Document};
-use super::etag::{REVALIDATE, entity_tag};
+use super::etag::{PageFacts, REVALIDATE, entity_tag};
 use super::extract::Asked;
 use super::negotiation::{Coding, VARY_CODING, VARY_TYPE_AND_CODING};
 use super::representation::Source;
-use super::state::{AppState, PageMetadata};
+use super::state::AppState;
 
 use crate::http::error::ApiError;
 use crate::http::metadata;
@@ -69,10 +69,10 @@ pub(in crate::http) fn files<S: Clone + Send + Sync + 'static>() -> Router<S> {
 /// The home page, as HTML for people and as Markdown for programs that would rather have it.
 pub(in crate::http) fn home_route(app: &AppState, markdown: Document) -> MethodRouter<Arc<AppState>> {
     let [home, markdown] = [editor::home(app), markdown.with(CACHE_CONTROL, PRIVATE_REVALIDATE)]
-        .map(|form| form.with(VARY, VARY_TYPE_AND_CODING).with(LINK, editor::home_links(app)));
+        .map(|page| page.with(VARY, VARY_TYPE_AND_CODING).with(LINK, editor::home_links(app)));
     get(move |headers: HeaderMap| {
-        let form = if prefers_markdown(&headers) { &markdown } else { &home };
-        std::future::ready(form.respond_to(&headers))
+        let page = if prefers_markdown(&headers) { &markdown } else { &home };
+        std::future::ready(page.respond_to(&headers))
     })
 }
 
@@ -136,7 +136,7 @@ pub(in crate::http) fn html_of(page: &Page, app: &AppState) -> String {
 }
 
 /// The fingerprint changes with the layout.
-pub(in crate::http) fn html_tag(coding: Coding, page: &PageMetadata<'_>, app: &AppState) -> HeaderValue {
+pub(in crate::http) fn html_tag(coding: Coding, page: &PageFacts, app: &AppState) -> HeaderValue {
     entity_tag(page, &["html.", templates::fingerprint(), ".", &app.origin_tag], coding.name())
 }
 
@@ -169,7 +169,7 @@ pub(in crate::http) fn markdown_of(page: &Page, source: Source) -> Bytes {
 }
 
 /// The title may be written in another way by another version.
-pub(in crate::http) fn markdown_tag(coding: Coding, page: &PageMetadata<'_>, source: Source) -> HeaderValue {
+pub(in crate::http) fn markdown_tag(coding: Coding, page: &PageFacts, source: Source) -> HeaderValue {
     match source {
         Source::OwnAddress => entity_tag(page, &["md"], coding.name()),
         Source::Negotiated => entity_tag(page, &["titled.", env!("CARGO_PKG_VERSION")], coding.name()),
@@ -177,9 +177,9 @@ pub(in crate::http) fn markdown_tag(coding: Coding, page: &PageMetadata<'_>, sou
 }
 
 pub(in crate::http) fn markdown_fields(fields: &mut HeaderMap, app: &AppState, slug: &Slug, source: Source) {
-    let value = |parts: [&str; 3]| HeaderValue::try_from(parts.concat()).expect("a slug is ASCII");
     // A saved file gets the page's name.
-    fields.insert(CONTENT_DISPOSITION, value(["inline; filename=\"", slug.as_str(), ".md\""]));
+    let name = ["inline; filename=\"", slug.as_str(), ".md\""].concat();
+    fields.insert(CONTENT_DISPOSITION, HeaderValue::try_from(name).expect("a slug is ASCII"));
     match source {
         Source::OwnAddress => {
             fields.insert(CACHE_CONTROL, REVALIDATE);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use handbill::http::SiteSettings;
-use handbill_pages::values::contact::{Contact, SiteLink};
+use handbill::settings::{Contact, SiteLink};
 use serde_json::json;
 
 use crate::in_process::app::{Setup, TestApp};

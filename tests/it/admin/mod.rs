@@ -18,7 +18,7 @@ use handbill::telemetry::logs::AuditLog;
 use handbill_pages::ports::clock::SharedClock;
 use handbill_pages::ports::page_store::PageStore;
 use handbill_pages::ports::random::Random;
-use handbill_pages::service::{CallMetrics, Importer, Instruments, Moderation, PublishingPolicy, SharedStore};
+use handbill_pages::service::{CallMetrics, Importer, Moderation, PublishingPolicy, SharedStore};
 use handbill_store_sqlite::SqliteStore;
 use http::Request;
 use http_body_util::BodyExt;
@@ -70,11 +70,10 @@ impl Operated {
         let (clock, metrics) = (Arc::clone(&app.clock) as SharedClock, Arc::clone(&app.metrics));
         let pages = Arc::clone(&app.store) as Arc<dyn PageStore>;
         let renderer = Deps::system().renderer;
-        let calls = Instruments::new(CallMetrics::default(), Arc::clone(&clock));
-        let pages = SharedStore::new(pages, calls.clone());
+        let pages = SharedStore::new(pages, CallMetrics::default(), Arc::clone(&clock));
         let routes = router(AdminApi {
             operators: Moderation::new(pages.clone(), Arc::clone(&clock), Random::System),
-            importer: Importer::new(pages, renderer, &calls),
+            importer: Importer::new(pages, renderer),
             store,
             policy,
             metrics,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use handbill::app::{self, Deps, PublicSettings, Publishing};
+use handbill::app::{self, Deps, PublicSettings};
 use handbill::http::SiteSettings;
 use handbill::http::request::client_addr::TrustedProxies;
 use handbill::mcp::AllowedHosts;
@@ -51,7 +51,8 @@ pub(crate) struct Setup {
     mcp_origins: Vec<Origin>,
     store: Option<Arc<dyn PageStore>>,
     renderer: Arc<dyn Renderer>,
-    publishing: Publishing,
+    policy: PublishingPolicy,
+    site: SiteSettings,
     networks: Vec<SharedNetwork>,
 }
 
@@ -68,7 +69,8 @@ impl Setup {
             mcp_origins: Vec::new(),
             store: None,
             renderer: Arc::new(RenderInPlace),
-            publishing: Publishing::default(),
+            policy: PublishingPolicy::default(),
+            site: SiteSettings::default(),
             networks: Vec::new(),
         }
     }
@@ -108,7 +110,7 @@ impl Setup {
 
     #[must_use]
     pub(crate) fn policy(mut self, policy: PublishingPolicy) -> Self {
-        self.publishing.policy = policy;
+        self.policy = policy;
         self
     }
 
@@ -121,7 +123,7 @@ impl Setup {
 
     #[must_use]
     pub(crate) fn site(mut self, site: SiteSettings) -> Self {
-        self.publishing.site = site;
+        self.site = site;
         self
     }
 
@@ -164,13 +166,14 @@ impl Setup {
             },
             networks: self.networks,
             hosts: AllowedHosts::new(
-                [&base_url].into_iter().chain(&self.publishing.site.mcp_base_url),
+                [&base_url].into_iter().chain(&self.site.mcp_base_url),
                 self.mcp_hosts,
                 self.mcp_origins,
             ),
             base_url,
             proxies: self.proxies,
-            publishing: self.publishing,
+            policy: self.policy,
+            site: self.site,
         };
         let front = app::public(Arc::clone(&store) as Arc<dyn PageStore>, public, &deps);
         TestApp { clock, random, store, metrics, front, requests: Arc::default() }

@@ -11,8 +11,8 @@ use handbill_pages::ports::page_store::PageStore;
 use handbill_pages::ports::random::Random;
 use handbill_pages::ports::rate_limiter::{Attempt, Quotas, RateLimiter};
 use handbill_pages::service::{
-    CallMetrics, Created, Instruments, PageFields, PageService, PublishingPolicy, RenderInPlace, ServiceError,
-    ServiceParts, SharedStore,
+    CallMetrics, Created, PageFields, PageService, PublishingPolicy, RenderInPlace, ServiceError, ServiceParts,
+    SharedStore,
 };
 use handbill_pages::values::client::Client;
 use handbill_pages::values::details::{DetailsInput, Patch};
@@ -74,10 +74,8 @@ impl Fixture {
         let quota = Some(Quota { limit: 10, window: Duration::from_hours(1) });
         let limiter = Arc::new(limiter);
         let store = Arc::new(WatchedStore::around(Arc::new(SqliteStore::temporary().unwrap())));
-        let calls = Instruments::new(CallMetrics::default(), Arc::new(SystemClock::new()));
         let service = PageService::new(ServiceParts {
-            store: SharedStore::new(Arc::clone(&store) as _, calls.clone()),
-            calls,
+            store: SharedStore::new(Arc::clone(&store) as _, CallMetrics::default(), Arc::new(SystemClock::new())),
             limiter: Arc::clone(&limiter) as Arc<dyn RateLimiter>,
             renderer: Arc::new(RenderInPlace),
             clock: Arc::new(SystemClock::new()),

@@ -28,6 +28,7 @@ const KILLS: usize = 12;
 const CLIENTS: u64 = 4;
 
 /// A page as its client knows it. Its title determines its content, and `None` stands for a deleted page.
+#[expect(clippy::option_option, reason = "an attempt may be to delete the page")]
 struct Known {
     key: String,
     /// Empty until the create is answered.

@@ -49,27 +49,28 @@ impl PageService {
             Err(error) => return Limited::rejected_before_limit(error.into()),
         };
         let deadline = deadline();
-        let draw = || {
-            let mut indices = self.parts.random.indices();
-            EditKey::random(|bound| indices.below(bound))
-        };
-        let key = new.edit_key.clone().unwrap_or_else(draw);
+        let key = new.edit_key.clone().unwrap_or_else(|| self.new_key());
         self.admit(LimitKind::Create, client, until(deadline, self.publish(new, key, deadline))).await
     }
 
     /// Checks and renders as a create does, but stores nothing. A text needs no title, and a heading that cannot be a title
     /// counts as no heading.
     pub async fn preview(&self, client: Client, body: Body<PageFields>) -> Limited<Preview> {
-        let show = async |new: NewPage| {
-            let rendered =
-                self.parts.renderer.render(&new.content, Purpose::Preview, ContentChecks::default()).await?.rendered;
-            let title = new.title_or(rendered.title_in_text.as_deref()).ok();
-            Ok(Preview { title, rendered })
-        };
         match body.and_then(PageFields::check_new) {
-            Ok(new) => self.admit(LimitKind::Preview, client, until(deadline(), show(new))).await,
+            Ok(new) => self.admit(LimitKind::Preview, client, until(deadline(), self.show(new))).await,
             Err(error) => Limited::rejected_before_limit(error.into()),
         }
+    }
+
+    async fn show(&self, new: NewPage) -> Result<Preview, ServiceError> {
+        let made = self.parts.renderer.render(&new.content, Purpose::Preview, ContentChecks::default()).await?;
+        let title = new.title_or(made.rendered.title_in_text.as_deref()).ok();
+        Ok(Preview { title, rendered: made.rendered })
+    }
+
+    fn new_key(&self) -> EditKey {
+        let mut indices = self.parts.random.indices();
+        EditKey::random(|bound| indices.below(bound))
     }
 
     /// Renders the text, checks, and stores the page.

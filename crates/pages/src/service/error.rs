@@ -50,8 +50,6 @@ pub enum ServiceError {
     BlocklistUnknown,
     #[error("creates are paused")]
     CreatesPaused,
-    #[error("no token is given: {0}")]
-    Token(#[from] TokenError),
     /// The cause says whether a change may have been made, completely or not at all.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -123,7 +121,7 @@ impl From<FieldError> for BodyError {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Debug, Error)]
 pub enum TokenError {
     #[error("the form is not valid: {0}")]
     Form(#[from] FormError),
@@ -136,6 +134,8 @@ pub enum TokenError {
     WrongClient,
     #[error("the scope goes beyond what there is")]
     Scope,
+    #[error(transparent)]
+    Service(#[from] ServiceError),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

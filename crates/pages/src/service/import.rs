@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::SharedStore;
 use super::error::ServiceError;
-use super::instruments::{Instruments, Observed};
+use super::instruments::Observed;
 use crate::ports::page_store::{Expected, PutResult, StoreError};
 use crate::ports::renderer::{ContentChecks, Purpose, RenderOutcome, Renderer};
 use crate::values::archive::{ArchivedPage, Precedence, precedence};
@@ -33,8 +33,8 @@ pub struct Imported {
 }
 
 impl Importer {
-    pub fn new(store: SharedStore, renderer: Arc<dyn Renderer>, calls: &Instruments) -> Self {
-        Self { store, renderer: Observed::new(renderer, calls) }
+    pub fn new(store: SharedStore, renderer: Arc<dyn Renderer>) -> Self {
+        Self { renderer: Observed::new(renderer, store.calls()), store }
     }
 
     /// Decides by [`precedence`]; importing twice changes nothing more. Waits for a store that is away.

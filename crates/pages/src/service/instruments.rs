@@ -71,7 +71,7 @@ impl Default for CallMetrics {
 
 /// Clones share what they count.
 #[derive(Clone)]
-pub struct Instruments {
+pub(super) struct Instruments {
     metrics: CallMetrics,
     clock: SharedClock,
     failures: Arc<LogThrottle>,
@@ -118,7 +118,7 @@ impl Drop for CallSpan {
 }
 
 impl Instruments {
-    pub fn new(metrics: CallMetrics, clock: SharedClock) -> Self {
+    pub(super) fn new(metrics: CallMetrics, clock: SharedClock) -> Self {
         Self { metrics, clock, failures: Arc::new(LogThrottle::new(FAILURES_PAUSE)) }
     }
 

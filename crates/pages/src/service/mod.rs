@@ -61,11 +61,10 @@ pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
 pub use import::{Imported, Importer};
 use instruments::Observed;
 pub use instruments::{
-    CALL, CallLabels, CallMetrics, DecisionLabels, Durations, HISTOGRAM_BUCKETS, Instruments, TRACES, durations,
-    seconds,
+    CALL, CallLabels, CallMetrics, DecisionLabels, Durations, HISTOGRAM_BUCKETS, TRACES, durations, seconds,
 };
 use large_reads::ReadBudget;
-pub use moderation::{ActOutcome, Moderation, UnreadablePage};
+pub use moderation::{ActOutcome, Found, Moderation};
 pub use oauth::{TokenClient, TokenForm};
 pub use policy::{PublishingPolicy, RefusalLabels};
 pub use read::{PageRead, Reading, is_current};
@@ -77,7 +76,6 @@ pub use time_limits::{DEADLINE, STORE_BUDGET};
 use turns::Turns;
 
 pub struct ServiceParts {
-    pub calls: Instruments,
     pub store: SharedStore,
     pub limiter: Arc<dyn RateLimiter>,
     pub renderer: Arc<dyn Renderer>,
@@ -111,8 +109,8 @@ struct Parts {
 
 /// A result, with the state of its rate limit.
 #[derive(Debug)]
-pub struct Limited<T> {
-    pub outcome: Result<T, ServiceError>,
+pub struct Limited<T, E = ServiceError> {
+    pub outcome: Result<T, E>,
     /// `None` if the limiter was not asked or the limit is off.
     pub quota: Option<(LimitKind, Decision)>,
 }
@@ -125,12 +123,11 @@ impl<T> Limited<T> {
 
 impl PageService {
     pub fn new(parts: ServiceParts) -> Self {
-        let ServiceParts { calls, store, limiter, renderer, clock, random, quotas, networks, policy, large_bytes } =
-            parts;
+        let ServiceParts { store, limiter, renderer, clock, random, quotas, networks, policy, large_bytes } = parts;
         let parts = Parts {
+            limiter: Observed::new(limiter, store.calls()),
+            renderer: Observed::new(renderer, store.calls()),
             store,
-            limiter: Observed::new(limiter, &calls),
-            renderer: Observed::new(renderer, &calls),
             clock,
             random,
             quotas,
@@ -153,26 +150,21 @@ impl PageService {
     }
 
     /// Does `work` if the client is within its limit; else `work` is dropped before it begins.
-    async fn admit<T>(
+    async fn admit<T, E: From<ServiceError>>(
         &self,
         kind: LimitKind,
         client: Client,
-        work: impl Future<Output = Result<T, ServiceError>>,
-    ) -> Limited<T> {
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Limited<T, E> {
         let own_quota = self.parts.quotas.of(kind);
         let windows = own_quota.map(|quota| windows(&self.parts.networks, quota, client)).unwrap_or_default();
         let mut quota = None;
         if let Some(attempt) = Attempt::within(kind, windows) {
             let decision = self.parts.limiter.check(attempt).await;
             if !decision.admitted {
-                return Limited {
-                    outcome: Err(ServiceError::RateLimited {
-                        kind,
-                        decision,
-                        is_shared: Some(decision.quota) != own_quota,
-                    }),
-                    quota: Some((kind, decision)),
-                };
+                let is_shared = Some(decision.quota) != own_quota;
+                let refused = ServiceError::RateLimited { kind, decision, is_shared };
+                return Limited { outcome: Err(refused.into()), quota: Some((kind, decision)) };
             }
             quota = Some((kind, decision));
         }

@@ -22,14 +22,16 @@ pub struct Moderation {
     random: Random,
 }
 
-/// Why a record cannot be read, with its head if only the text is damaged.
+/// What an operator finds under a slug.
 #[derive(Clone, Debug)]
-pub struct UnreadablePage {
-    pub head: Option<Box<PageHead>>,
-    pub reason: Arc<StoreError>,
+pub enum Found {
+    Readable(Lookup),
+    /// With its head if only the text is damaged.
+    Unreadable {
+        head: Option<Box<PageHead>>,
+        reason: Arc<StoreError>,
+    },
 }
-
-type Found = Result<Lookup, UnreadablePage>;
 
 #[derive(Clone, Debug)]
 pub enum ActOutcome {
@@ -57,28 +59,32 @@ enum Next {
 impl Change<'_> {
     fn next(self, slug: &Slug, found: Found, now: UnixMillis) -> Next {
         match (self, found) {
-            (_, Ok(Lookup::Absent)) => Next::Nothing(ActOutcome::NotFound),
-            (_, Ok(Lookup::Deleted(tombstone))) => Next::Nothing(ActOutcome::Already(Record::Deleted(tombstone))),
-            (Self::TakeDown(takedown), Ok(Lookup::Active(page) | Lookup::Hidden(page, _))) => {
+            (_, Found::Readable(Lookup::Absent)) => Next::Nothing(ActOutcome::NotFound),
+            (_, Found::Readable(Lookup::Deleted(tombstone))) => {
+                Next::Nothing(ActOutcome::Already(Record::Deleted(tombstone)))
+            }
+            (Self::TakeDown(takedown), Found::Readable(Lookup::Active(page) | Lookup::Hidden(page, _))) => {
                 take_down(&page.head, takedown, now)
             }
-            (Self::Show(_), Ok(Lookup::Active(page))) => Next::Nothing(ActOutcome::Already(Record::Active(page))),
-            (Self::Hide(_), Ok(Lookup::Hidden(page, takedown))) => {
+            (Self::Show(_), Found::Readable(Lookup::Active(page))) => {
+                Next::Nothing(ActOutcome::Already(Record::Active(page)))
+            }
+            (Self::Hide(_), Found::Readable(Lookup::Hidden(page, takedown))) => {
                 Next::Nothing(ActOutcome::Already(Record::Hidden(page, takedown)))
             }
-            (Self::Hide(takedown), Ok(Lookup::Active(page))) => {
+            (Self::Hide(takedown), Found::Readable(Lookup::Active(page))) => {
                 Next::Write(Expected::page(&page.head), Record::Hidden(changed(&page, now), takedown.clone()))
             }
-            (Self::Show(by), Ok(Lookup::Hidden(page, _))) => {
+            (Self::Show(by), Found::Readable(Lookup::Hidden(page, _))) => {
                 let mut shown = Arc::unwrap_or_clone(changed(&page, now));
                 shown.head.state.shown_by = Some(by.to_owned());
                 Next::Write(Expected::page(&page.head), Record::Active(Arc::new(shown)))
             }
-            (Self::Hide(_) | Self::Show(_), Err(UnreadablePage { reason, .. })) => {
+            (Self::Hide(_) | Self::Show(_), Found::Unreadable { reason, .. }) => {
                 Next::Nothing(ActOutcome::Unreadable(reason))
             }
-            (Self::TakeDown(takedown), Err(UnreadablePage { head: Some(head), .. })) => take_down(&head, takedown, now),
-            (Self::TakeDown(takedown), Err(UnreadablePage { head: None, .. })) => {
+            (Self::TakeDown(takedown), Found::Unreadable { head: Some(head), .. }) => take_down(&head, takedown, now),
+            (Self::TakeDown(takedown), Found::Unreadable { head: None, .. }) => {
                 let takedown = Some(takedown.clone());
                 let tombstone = Tombstone::alone(slug.clone(), PageVersion::FIRST, now, takedown);
                 Next::Write(Expected::Unreadable, Record::Deleted(tombstone))
@@ -98,7 +104,8 @@ fn take_down(head: &PageHead, takedown: &Takedown, now: UnixMillis) -> Next {
 
 /// The outcome of a write of `ours` that the store did not confirm, after a look at the page; `None` if unknown.
 fn settled(ours: Record, found: Found) -> Option<ActOutcome> {
-    let found = found.ok()?.record()?;
+    let Found::Readable(found) = found else { return None };
+    let found = found.record()?;
     let is_done = match (&ours, &found) {
         (Record::Deleted(ours), Record::Deleted(tombstone)) => ours.state == tombstone.state,
         _ => ours.head() == found.head(),
@@ -158,7 +165,7 @@ impl Moderation {
 
     async fn found(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<Found, ServiceError> {
         match store_budget.wait(self.store.lookup(slug)).await {
-            Ok(found) => Ok(Ok(found)),
+            Ok(found) => Ok(Found::Readable(found)),
             Err(ServiceError::Store(error @ StoreError::Unreadable(_))) => {
                 self.unreadable(slug, error, store_budget).await
             }
@@ -174,15 +181,15 @@ impl Moderation {
     ) -> Result<Found, ServiceError> {
         let head = match store_budget.wait(self.store.head(slug)).await {
             Ok(Lookup::Active(head) | Lookup::Hidden(head, _)) => Some(Box::new(head)),
-            Ok(Lookup::Deleted(tombstone)) => return Ok(Ok(Lookup::Deleted(tombstone))),
-            Ok(Lookup::Absent) => return Ok(Ok(Lookup::Absent)),
+            Ok(Lookup::Deleted(tombstone)) => return Ok(Found::Readable(Lookup::Deleted(tombstone))),
+            Ok(Lookup::Absent) => return Ok(Found::Readable(Lookup::Absent)),
             Err(ServiceError::Store(StoreError::Unreadable(_))) => None,
             Err(error) => return Err(error),
         };
-        Ok(Err(UnreadablePage { head, reason: Arc::new(error) }))
+        Ok(Found::Unreadable { head, reason: Arc::new(error) })
     }
 
-    pub async fn inspect(&self, slug: &Slug) -> Result<Result<Lookup, UnreadablePage>, ServiceError> {
+    pub async fn inspect(&self, slug: &Slug) -> Result<Found, ServiceError> {
         let deadline = deadline();
         until(deadline, self.found(slug, &mut StoreBudget::new(deadline))).await
     }

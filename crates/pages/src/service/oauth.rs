@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::error::{FormError, ServiceError, TokenError};
+use super::error::{FormError, TokenError};
 use super::request::Credential;
 use super::time_limits::{StoreBudget, deadline, until};
 use super::{Limited, PageService};
@@ -44,7 +44,7 @@ impl PageService {
         &self,
         client: Client,
         form: impl Future<Output = Result<TokenForm, FormError>>,
-    ) -> Limited<EditKey> {
+    ) -> Limited<EditKey, TokenError> {
         let exchange = async {
             let form = form.await;
             let deadline = deadline();
@@ -53,25 +53,21 @@ impl PageService {
         self.admit(LimitKind::Token, client, exchange).await
     }
 
-    async fn exchange(&self, form: Result<TokenForm, FormError>, deadline: Instant) -> Result<EditKey, ServiceError> {
-        let form = form.map_err(TokenError::Form)?;
+    async fn exchange(&self, form: Result<TokenForm, FormError>, deadline: Instant) -> Result<EditKey, TokenError> {
+        let form = form?;
         if form.grant_type != GRANT_TYPE {
-            return Err(TokenError::UnsupportedGrant.into());
+            return Err(TokenError::UnsupportedGrant);
         }
         let key = self.authenticated(form.client.ok_or(TokenError::NoClient)?, deadline).await?;
-        let known = |scope: &str| SCOPES.iter().any(|(name, _)| *name == scope);
-        if form.scope.split(' ').filter(|scope| !scope.is_empty()).all(known) {
-            Ok(key)
-        } else {
-            Err(TokenError::Scope.into())
-        }
+        let mut scopes = form.scope.split(' ').filter(|scope| !scope.is_empty());
+        if scopes.all(|scope| SCOPES.iter().any(|(name, _)| *name == scope)) { Ok(key) } else { Err(TokenError::Scope) }
     }
 
     /// Whether a page exists is not secret, so a missing page may take another time.
-    async fn authenticated(&self, client: TokenClient, deadline: Instant) -> Result<EditKey, ServiceError> {
+    async fn authenticated(&self, client: TokenClient, deadline: Instant) -> Result<EditKey, TokenError> {
         let slug = Slug::parse(&client.id).map_err(|_| TokenError::WrongClient)?;
         let Lookup::Active(head) = StoreBudget::new(deadline).wait(self.parts.store.head(&slug)).await? else {
-            return Err(TokenError::WrongClient.into());
+            return Err(TokenError::WrongClient);
         };
         Ok(client.secret.open(head.state.key_hash).map_err(|_| TokenError::WrongClient)?.clone())
     }

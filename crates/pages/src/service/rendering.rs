@@ -45,11 +45,12 @@ impl Default for RenderThreads {
     }
 }
 
+async fn acquire(semaphore: &Arc<Semaphore>) -> OwnedSemaphorePermit {
+    Arc::clone(semaphore).acquire_owned().await.expect("the semaphore is never closed")
+}
+
 impl RenderThreads {
     async fn permit(&self, bytes: usize, purpose: Purpose) -> Permit {
-        let acquire = async |semaphore: &Arc<Semaphore>| {
-            Arc::clone(semaphore).acquire_owned().await.expect("the semaphore is never closed")
-        };
         let of_previews = if purpose == Purpose::Preview { Some(acquire(&self.previews).await) } else { None };
         let of_length = acquire(if bytes <= SHORT_BYTES { &self.short } else { &self.long }).await;
         Permit { _of_length: of_length, _of_previews: of_previews }

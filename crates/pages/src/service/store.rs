@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::instruments::Instruments;
+use super::instruments::{CallMetrics, Instruments};
 use super::shared_reads::SharedReads;
+use crate::ports::clock::SharedClock;
 use crate::ports::page_store::{ChangeListener, Expected, PageStore, PutResult, StoreError};
 use crate::values::head::PageHead;
 use crate::values::record::{Lookup, Record};
@@ -26,8 +27,13 @@ struct Shared {
 }
 
 impl SharedStore {
-    pub fn new(store: Arc<dyn PageStore>, calls: Instruments) -> Self {
-        Self { store, calls, shared: Arc::default() }
+    pub fn new(store: Arc<dyn PageStore>, metrics: CallMetrics, clock: SharedClock) -> Self {
+        Self { store, calls: Instruments::new(metrics, clock), shared: Arc::default() }
+    }
+
+    /// For the other parts of the same service.
+    pub(super) fn calls(&self) -> &Instruments {
+        &self.calls
     }
 
     async fn call<T>(

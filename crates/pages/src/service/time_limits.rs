@@ -60,11 +60,11 @@ pub(super) fn deadline() -> Instant {
     Instant::now() + DEADLINE
 }
 
-pub(super) async fn until<T>(
+pub(super) async fn until<T, E: From<ServiceError>>(
     deadline: Instant,
-    work: impl Future<Output = Result<T, ServiceError>>,
-) -> Result<T, ServiceError> {
-    tokio::time::timeout_at(deadline, work).await.unwrap_or(Err(ServiceError::DeadlinePassed))
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    tokio::time::timeout_at(deadline, work).await.unwrap_or_else(|_| Err(ServiceError::DeadlinePassed.into()))
 }
 
 #[cfg(test)]

@@ -97,15 +97,18 @@ impl Blocklist {
 
     /// Links and images of the page lead to `addresses`.
     pub fn refuses(&self, markdown: &str, addresses: &[String]) -> bool {
-        let has_text = || self.texts.contains(&<[u8; 32]>::from(Sha256::digest(markdown)));
-        let has_host = |host: &str| domains(host).any(|domain| self.hosts.contains(domain));
-        let has_place = |place: &UrlPrefix| {
-            let mut listed = domains(&place.host).filter_map(|domain| self.places.get(domain)).flatten();
-            listed.any(|listed| listed.includes(place))
-        };
-        (!self.texts.is_empty() && has_text())
-            || (!self.hosts.is_empty() && link_hosts(addresses).iter().any(|host| has_host(host)))
-            || (!self.places.is_empty() && link_prefixes(addresses).any(|place| has_place(&place)))
+        (!self.texts.is_empty() && self.texts.contains(&<[u8; 32]>::from(Sha256::digest(markdown))))
+            || (!self.hosts.is_empty() && link_hosts(addresses).iter().any(|host| self.has_host(host)))
+            || (!self.places.is_empty() && link_prefixes(addresses).any(|place| self.has_place(&place)))
+    }
+
+    fn has_host(&self, host: &str) -> bool {
+        domains(host).any(|domain| self.hosts.contains(domain))
+    }
+
+    fn has_place(&self, place: &UrlPrefix) -> bool {
+        let mut listed = domains(&place.host).filter_map(|domain| self.places.get(domain)).flatten();
+        listed.any(|listed| listed.includes(place))
     }
 }
 

@@ -8,7 +8,6 @@ pub use handbill_markdown::{language, plain_text};
 pub mod archive;
 pub mod blocklist;
 pub mod client;
-pub mod contact;
 pub mod content;
 pub mod counted;
 pub mod details;

@@ -11,6 +11,7 @@ use todc_utils::specifications::Specification;
 pub(crate) type Text = Arc<str>;
 
 #[derive(Clone, Debug)]
+#[expect(clippy::option_option, reason = "a patch leaves the title out, clears it or sets it")]
 pub(crate) enum Call {
     /// Always with the key that the client made for the page, so that it may be sent again.
     Create {
