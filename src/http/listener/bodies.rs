@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::places::{BodyWait, ConnectionState};
+use super::slots::{BodyWait, ConnectionState};
 
 /// Closing a connection with unread bytes resets it, and the reset may overtake the answer.
 const MAX_DROPPED_BYTES: usize = 4 * 1024 * 1024;

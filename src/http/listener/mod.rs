@@ -3,7 +3,7 @@
 //! Put a load balancer with TLS and HTTP/2 in front of a public listener.
 
 mod bodies;
-mod places;
+mod slots;
 
 use std::convert::Infallible;
 use std::io;
@@ -33,7 +33,7 @@ use tower::Service;
 
 use self::bodies::CountedBody;
 pub use self::bodies::{Full, LargeAnswers};
-use self::places::{ClientSlot, ClientSlots, ConnectionState, Waiting};
+use self::slots::{ClientSlot, ClientSlots, ConnectionState, Waiting};
 use crate::http::request::MAX_HEAD_BYTES;
 use handbill_pages::values::client::Peer;
 
@@ -135,7 +135,8 @@ pub struct ListenerMetrics {
 struct Server<A> {
     app: A,
     http: http1::Builder,
-    places: Arc<ClientSlots>,
+    connections: Arc<Semaphore>,
+    slots: Arc<ClientSlots>,
     waiting: Arc<Waiting>,
     bodies: Arc<Semaphore>,
     metrics: ListenerMetrics,
@@ -155,66 +156,12 @@ pub async fn serve<A>(
 ) where
     A: Service<Request<Body>, Response = Response, Error = Infallible, Future: Send> + Clone + Send + Sync + 'static,
 {
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-    http.max_header_size(HYPER_HEAD_BYTES).max_buf_size(HYPER_HEAD_BYTES);
-    // A client may close its side after its request.
-    http.half_close(true);
-    let stopping = phase.clone();
-    let server = Arc::new(Server {
-        app,
-        http,
-        places: Arc::new(ClientSlots::new(limits.connections_per_client, limits.exempt)),
-        waiting: Arc::default(),
-        bodies: Arc::new(Semaphore::new(limits.bodies)),
-        metrics,
-        phase,
-    });
-    let (permits, graceful) = (Arc::new(Semaphore::new(limits.connections)), GracefulShutdown::new());
-    let mut stop = std::pin::pin!(stopped_for(STOP_GRACE, stopping.clone()));
-    let mut overdue = std::pin::pin!(stopped_for(STOP_GRACE + LAST_REQUESTS, stopping));
-    let mut refused = false;
-    loop {
-        // Closing the socket resets connections that wait in it, so these come before the stop, but not for long.
-        let accepted = tokio::select! {
-            biased;
-            () = overdue.as_mut() => break,
-            accepted = listener.accept() => accepted,
-            () = stop.as_mut() => break,
-        };
-        match accepted {
-            Ok((stream, peer)) => {
-                refused = false;
-                let Some(place) = server.places.take(peer.ip()) else {
-                    server.metrics.refused.inc();
-                    continue;
-                };
-                if permits.available_permits() == 0 {
-                    server.waiting.end_oldest();
-                }
-                tokio::select! {
-                    biased;
-                    permit = Arc::clone(&permits).acquire_owned() => {
-                        let permit = permit.expect("the semaphore is never closed");
-                        server.start(stream, peer, Open::new(&server.metrics.open, place, permit), graceful.watcher());
-                    }
-                    () = stop.as_mut() => break,
-                }
-            }
-            // The client disconnected before.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-            Err(error) => {
-                // Logged once until accepting works again, not 20 times a second.
-                if !std::mem::replace(&mut refused, true) {
-                    tracing::warn!(%error, "cannot accept a connection");
-                }
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
+    let server = Arc::new(Server::new(app, &limits, metrics, phase.clone()));
+    let graceful = GracefulShutdown::new();
+    server.accept(&listener, &graceful, phase).await;
     drop(listener);
     // Hyper closes a connection whose first request it has not seen.
-    let all_closed = permits.acquire_many(u32::try_from(limits.connections).unwrap_or(u32::MAX));
+    let all_closed = server.connections.acquire_many(u32::try_from(limits.connections).unwrap_or(u32::MAX));
     let _ = tokio::time::timeout(LAST_REQUESTS, all_closed).await;
     graceful.shutdown().await;
 }
@@ -228,19 +175,92 @@ impl<A> Server<A>
 where
     A: Service<Request<Body>, Response = Response, Error = Infallible, Future: Send> + Clone + Send + Sync + 'static,
 {
+    fn new(app: A, limits: &Limits, metrics: ListenerMetrics, phase: watch::Receiver<Phase>) -> Self {
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+        http.max_header_size(HYPER_HEAD_BYTES).max_buf_size(HYPER_HEAD_BYTES);
+        // A client may close its side after its request.
+        http.half_close(true);
+        Self {
+            app,
+            http,
+            connections: Arc::new(Semaphore::new(limits.connections)),
+            slots: Arc::new(ClientSlots::new(limits.connections_per_client, limits.exempt.clone())),
+            waiting: Arc::default(),
+            bodies: Arc::new(Semaphore::new(limits.bodies)),
+            metrics,
+            phase,
+        }
+    }
+
+    /// Takes connections until a little after [`Phase::Stopping`].
+    async fn accept(
+        self: &Arc<Self>,
+        listener: &TcpListener,
+        graceful: &GracefulShutdown,
+        phase: watch::Receiver<Phase>,
+    ) {
+        let mut stop = std::pin::pin!(stopped_for(STOP_GRACE, phase.clone()));
+        let mut overdue = std::pin::pin!(stopped_for(STOP_GRACE + LAST_REQUESTS, phase));
+        let mut refused = false;
+        loop {
+            // Closing the socket resets connections that wait in it, so these come before the stop, but not for long.
+            let accepted = tokio::select! {
+                biased;
+                () = overdue.as_mut() => return,
+                accepted = listener.accept() => accepted,
+                () = stop.as_mut() => return,
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    refused = false;
+                    tokio::select! {
+                        biased;
+                        open = self.make_room(peer) => if let Some(open) = open {
+                            self.start(stream, peer, open, graceful.watcher());
+                        },
+                        () = stop.as_mut() => return,
+                    }
+                }
+                // The client disconnected before.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    // Logged once until accepting works again, not 20 times a second.
+                    if !std::mem::replace(&mut refused, true) {
+                        tracing::warn!(%error, "cannot accept a connection");
+                    }
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Waits for the end of another connection if there are too many. `None` if the client has its share.
+    async fn make_room(&self, peer: SocketAddr) -> Option<Open> {
+        let Some(slot) = self.slots.take(peer.ip()) else {
+            self.metrics.refused.inc();
+            return None;
+        };
+        if self.connections.available_permits() == 0 {
+            self.waiting.end_oldest();
+        }
+        let permit = Arc::clone(&self.connections).acquire_owned().await.expect("the semaphore is never closed");
+        Some(Open::new(&self.metrics.open, slot, permit))
+    }
+
     fn start(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr, open: Open, watcher: Watcher) {
         // Answers are written in one go.
         let _ = stream.set_nodelay(true);
         let mut stream = TimeoutWriter::new(stream);
         stream.set_timeout(Some(WRITE_TIMEOUT));
-        let (server, turn) = (Arc::clone(self), Arc::new(ConnectionState::new(&self.waiting)));
-        let of_requests = Arc::clone(&turn);
+        let (server, state) = (Arc::clone(self), Arc::new(ConnectionState::new(&self.waiting)));
+        let of_requests = Arc::clone(&state);
         let service = service_fn(move |request| Arc::clone(&server).answer(peer, Arc::clone(&of_requests), request));
         let connection = watcher.watch(self.http.serve_connection(TokioIo::new(Box::pin(stream)), service));
         tokio::spawn(async move {
             let _open = open;
             tokio::select! {
-                () = turn.ended() => {}
+                () = state.ended() => {}
                 ended = connection => if let Err(error) = ended {
                     // Clients disconnect and send nonsense all day.
                     tracing::debug!(%error, "a connection ended early");
@@ -252,10 +272,10 @@ where
     async fn answer(
         self: Arc<Self>,
         peer: SocketAddr,
-        turn: Arc<ConnectionState>,
+        state: Arc<ConnectionState>,
         request: Request<Incoming>,
     ) -> Result<Response, Infallible> {
-        if !turn.begin() {
+        if !state.begin() {
             // The connection ends before it can do anything for this request.
             return std::future::pending().await;
         }
@@ -264,12 +284,12 @@ where
         let (body, received) = if body.is_end_stream() {
             (Body::empty(), None)
         } else {
-            let (body, received) = CountedBody::new(&head.headers, body, Arc::clone(&self.bodies), Arc::clone(&turn));
+            let (body, received) = CountedBody::new(&head.headers, body, Arc::clone(&self.bodies), Arc::clone(&state));
             (Body::new(body), Some(received))
         };
         let mut response = self.app.clone().call(Request::from_parts(head, body)).await?;
         let is_unread = received.is_some_and(|received| !received.is_whole());
-        if turn.wait() || is_unread || *self.phase.borrow() != Phase::Serving {
+        if state.wait() || is_unread || *self.phase.borrow() != Phase::Serving {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         Ok(response)
@@ -278,14 +298,14 @@ where
 
 struct Open {
     gauge: Gauge,
-    _place: ClientSlot,
+    _slot: ClientSlot,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Open {
-    fn new(gauge: &Gauge, place: ClientSlot, permit: OwnedSemaphorePermit) -> Self {
+    fn new(gauge: &Gauge, slot: ClientSlot, permit: OwnedSemaphorePermit) -> Self {
         gauge.inc();
-        Self { gauge: gauge.clone(), _place: place, _permit: permit }
+        Self { gauge: gauge.clone(), _slot: slot, _permit: permit }
     }
 }
 

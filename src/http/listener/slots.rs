@@ -47,8 +47,8 @@ impl ClientSlots {
 
 impl Drop for ClientSlot {
     fn drop(&mut self) {
-        let Some((places, client)) = &self.0 else { return };
-        let mut taken = places.taken.lock();
+        let Some((slots, client)) = &self.0 else { return };
+        let mut taken = slots.taken.lock();
         if let Some(count) = taken.get_mut(client) {
             *count -= 1;
             if *count == 0 {
@@ -106,9 +106,9 @@ impl Waiting {
 impl ConnectionState {
     /// A new connection, which waits for its first request.
     pub(super) fn new(waiting: &Arc<Waiting>) -> Self {
-        let turn = Self { waiting: Arc::clone(waiting), number: AtomicU64::default(), end: Arc::default() };
-        turn.wait();
-        turn
+        let state = Self { waiting: Arc::clone(waiting), number: AtomicU64::default(), end: Arc::default() };
+        state.wait();
+        state
     }
 
     /// A request begins, unless the connection is ending.
@@ -163,23 +163,23 @@ impl Drop for ConnectionState {
 mod tests {
     use super::*;
 
-    fn places(exempt: &[&str]) -> Arc<ClientSlots> {
+    fn slots(exempt: &[&str]) -> Arc<ClientSlots> {
         Arc::new(ClientSlots::new(2, exempt.iter().map(|network| network.parse().unwrap()).collect()))
     }
 
-    /// How many of ten connections from these addresses get a place.
-    fn admitted(places: &Arc<ClientSlots>, addresses: [&str; 2]) -> usize {
+    /// How many of ten connections from these addresses get a slot.
+    fn admitted(slots: &Arc<ClientSlots>, addresses: [&str; 2]) -> usize {
         let all: Vec<_> =
-            addresses.iter().cycle().take(10).filter_map(|peer| places.take(peer.parse().unwrap())).collect();
+            addresses.iter().cycle().take(10).filter_map(|peer| slots.take(peer.parse().unwrap())).collect();
         all.len()
     }
 
     #[test]
-    fn a_client_gets_a_place_again_when_one_of_its_share_ends() {
-        let places = places(&[]);
-        assert_eq!(admitted(&places, ["192.0.2.1", "192.0.2.2"]), 4);
-        assert!(places.taken.lock().is_empty(), "a client without connections takes no memory");
-        assert_eq!(admitted(&places, ["192.0.2.1", "::ffff:192.0.2.1"]), 2);
+    fn a_client_gets_a_slot_again_when_one_of_its_share_ends() {
+        let slots = slots(&[]);
+        assert_eq!(admitted(&slots, ["192.0.2.1", "192.0.2.2"]), 4);
+        assert!(slots.taken.lock().is_empty(), "a client without connections takes no memory");
+        assert_eq!(admitted(&slots, ["192.0.2.1", "::ffff:192.0.2.1"]), 2);
     }
 
     #[tokio::test]
@@ -195,14 +195,14 @@ mod tests {
 
     #[test]
     fn an_ipv6_network_of_48_bits_is_one_client() {
-        assert_eq!(admitted(&places(&[]), ["2001:db8::1", "2001:db8:0:ffff::1"]), 2);
-        assert_eq!(admitted(&places(&[]), ["2001:db8::1", "2001:db8:1::1"]), 4);
+        assert_eq!(admitted(&slots(&[]), ["2001:db8::1", "2001:db8:0:ffff::1"]), 2);
+        assert_eq!(admitted(&slots(&[]), ["2001:db8::1", "2001:db8:1::1"]), 4);
     }
 
     #[test]
     fn exempt_networks_have_any_number_of_connections() {
-        let places = places(&["10.0.0.0/8", "fd00::/8"]);
-        assert_eq!(admitted(&places, ["10.1.2.3", "fd00::1"]), 10);
-        assert_eq!(admitted(&places, ["11.0.0.1", "fe80::1"]), 4);
+        let slots = slots(&["10.0.0.0/8", "fd00::/8"]);
+        assert_eq!(admitted(&slots, ["10.1.2.3", "fd00::1"]), 10);
+        assert_eq!(admitted(&slots, ["11.0.0.1", "fe80::1"]), 4);
     }
 }
