@@ -84,7 +84,8 @@ pub(super) fn respond<'a>(
     let identity = made(Coding::Identity).bytes();
     let is_compressible = identity.is_none_or(|bytes| bytes.len() >= MIN_COMPRESSED_BYTES);
     let preferred = if is_compressible { Coding::preferred(request) } else { Coding::Identity };
-    let (selected, bytes) = match made(preferred) {
+    let preferred_made = made(preferred);
+    let (selected, bytes) = match preferred_made {
         Made::Bytes(bytes) => (preferred, Some(bytes)),
         Made::Not | Made::NotWorth => (Coding::Identity, identity),
     };
@@ -100,7 +101,7 @@ pub(super) fn respond<'a>(
     if selected != Coding::Identity {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static(selected.name()));
     }
-    Some(Finished { response, wants_coding: matches!(made(preferred), Made::Not) })
+    Some(Finished { response, wants_coding: matches!(preferred_made, Made::Not) })
 }
 
 /// 304 by `If-None-Match`, where `*` stands for what would be sent.
