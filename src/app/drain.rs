@@ -109,7 +109,7 @@ pub(super) async fn run(
 }
 
 /// Time to close the store and the log. The chart allows 5 s more than the drain.
-const CLOSING_GRACE: Duration = Duration::from_secs(3);
+pub const CLOSING_GRACE: Duration = Duration::from_secs(3);
 
 const SECOND_SIGNAL_GRACE: Duration = Duration::from_secs(1);
 

@@ -182,7 +182,21 @@ fn is_known(command: &Command, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use handbill_pages::service::{DEADLINE, STORE_BUDGET};
+
     use super::*;
+    use crate::http::listener::WRITE_TIMEOUT;
+    use crate::http::request::body::BODY_TIME;
+
+    #[test]
+    fn by_default_a_stop_and_a_create_have_time_for_what_they_wait_for() {
+        let drain = parse_args::<HttpSettings>([""; 0]).unwrap().drain_timeout;
+        for begun in [BODY_TIME, WRITE_TIMEOUT, DEADLINE] {
+            assert!(begun < drain, "a client that stalls cannot fail a stop");
+        }
+        let redis = parse_args::<RedisSettings>([""; 0]).unwrap().redis_timeout;
+        assert!(redis + STORE_BUDGET < DEADLINE, "a create waits for one call to Redis, and then for the store");
+    }
 
     #[test]
     fn settings_that_contradict_each_other_are_refused() {

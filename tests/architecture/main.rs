@@ -1,4 +1,5 @@
-//! Checks the architecture: which module may name which, which time limit fits into which, and that links in documents lead somewhere.
+//! Checks the architecture: which module may name which, that the time limits of other programs fit around ours, and that links in
+//! documents lead somewhere.
 //!
 //! Sources are parsed with `syn`, so that comments and strings that mention a module do not count.
 
@@ -7,6 +8,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::{Args, Command, FromArgMatches};
+use handbill::app::drain::CLOSING_GRACE;
+use handbill::cli::operators::PROBE_TIMEOUT;
+use handbill::http::listener::HEAD_TIMEOUT;
+use handbill::settings::HttpSettings;
 use syn::visit::Visit;
 use syn::{Item, UseTree};
 use walkdir::{DirEntry, WalkDir};
@@ -35,11 +41,6 @@ const STD_NOT_IN_DOMAIN: &[&str] = &["fs", "io", "env", "process", "thread"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn text(path: impl AsRef<Path>) -> String {
-    let path = root().join(path);
-    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// The files below `folder` with this ending, except what a build makes and what is no document of ours.
@@ -187,102 +188,26 @@ fn every_link_of_a_document_leads_to_a_file_and_a_heading() {
     assert_eq!(broken, Vec::<String>::new());
 }
 
-/// The first duration behind `key` in a source: `Duration::from_…(number)`.
-fn limit(path: &str, name: &str) -> Duration {
-    let source = text(path);
-    let begins = [format!("const {name}: Duration = "), format!("{name}: Duration::")];
-    let at = begins.iter().find_map(|begin| source.find(begin)).unwrap_or_else(|| panic!("{path} has no {name}"));
-    let (_, call) = source[at..].split_once("Duration::from_").unwrap();
-    let (unit, rest) = call.split_once('(').unwrap();
-    let (number, _) = rest.split_once(')').unwrap();
-    let number = number.split('*').map(|factor| factor.trim().replace('_', "").parse::<u64>().unwrap()).product();
-    match unit {
-        "millis" => Duration::from_millis(number),
-        "secs" => Duration::from_secs(number),
-        "mins" => Duration::from_mins(number),
-        _ => panic!("{path}: {name} is not one call of `Duration::from_…`"),
-    }
-}
-
-/// The time behind `key` in a file that is not Rust, or the default of a setting: `timeout client 60s`, `delaySeconds: 0`.
-fn other(path: &str, key: &str) -> Duration {
-    let file = text(path);
+/// The time behind `key` in a file that is not Rust: `timeout client 60s`, `delaySeconds: 0`.
+fn time_in(path: &str, key: &str) -> Duration {
+    let file = fs::read_to_string(root().join(path)).unwrap();
     let (_, rest) = file.split_once(key).unwrap_or_else(|| panic!("{path} has no {key}"));
     let value = rest.trim_start().split([' ', '"', ';', '\n']).next().unwrap();
     value.parse().map_or_else(|_| humantime::parse_duration(value).expect(key), Duration::from_secs)
 }
 
-fn shorter(rows: &[(&str, Duration, Duration)]) {
-    for (why, shorter, longer) in rows {
-        assert!(shorter < longer, "{why}: {shorter:?} < {longer:?}");
-    }
-}
-
-fn setting(path: &str, name: &str) -> Duration {
-    let source = text(path);
-    let (_, rest) = source.split_once(&format!("\"{name}\"")).expect(name);
-    let (_, rest) = rest.split_once("default_value = \"").expect(name);
-    humantime::parse_duration(rest.split_once('"').unwrap().0).unwrap()
-}
-
-const LISTENER: &str = "src/http/listener/mod.rs";
-const BODY: &str = "src/http/request/body.rs";
-const SCYLLA: &str = "crates/store-scylla/src/session.rs";
-const TIME_LIMITS: &str = "crates/pages/src/service/time_limits.rs";
-
-#[test]
-fn every_time_limit_fits_into_the_next() {
-    let (head, body) = (limit(LISTENER, "HEAD_TIMEOUT"), limit(BODY, "BODY_TIME"));
-    let [operation, attempt, permit] = ["operation", "attempt", "permit"].map(|name| limit(SCYLLA, name));
-    let deadline = limit(TIME_LIMITS, "DEADLINE");
-    let store = limit(TIME_LIMITS, "STORE_BUDGET");
-    let drain = setting("src/settings/http.rs", "HANDBILL_DRAIN_TIMEOUT");
-    let redis = setting("src/settings/limits.rs", "HANDBILL_REDIS_TIMEOUT");
-    let before_store = |path, name| limit(path, name) + store;
-    shorter(&[
-        ("common load balancers close after 60 s", Duration::from_mins(1), head),
-        ("a client that stalls cannot fail a stop", body, drain),
-        ("a client that does not read cannot fail a stop", limit(LISTENER, "WRITE_TIMEOUT"), drain),
-        (
-            "a command hears whether its page was stored",
-            body + deadline,
-            limit("crates/client/src/api.rs", "REQUEST_TIMEOUT"),
-        ),
-        ("a create waits for one call to Redis, and then for the store", redis + store, deadline),
-        ("an update that lost a race can start over", before_store(TIME_LIMITS, "LONGEST_JITTER"), deadline),
-        ("every request that has arrived can finish", deadline, drain),
-        (
-            "the store still has its time after a rendering has waited for its permit",
-            before_store("crates/pages/src/service/rendering.rs", "PERMIT_TIMEOUT"),
-            deadline,
-        ),
-        ("the store answers first: only it knows whether anything was changed", operation, store),
-        ("the rest of an operation is for reading the outcome back", permit + attempt, operation),
-        (
-            "an idle connection to a hung node is closed before a request can time out",
-            limit(SCYLLA, "KEEPALIVE_TIMEOUT"),
-            operation,
-        ),
-    ]);
-}
-
 #[test]
 fn the_time_limits_around_the_program_fit_around_its_own() {
-    const PROXY: &str = "deploy/edge/nginx.conf";
-    const COMPOSE: &str = "deploy/compose.yaml";
-    const IMAGE: &str = "deploy/Dockerfile";
-    let closing = limit("src/app/drain.rs", "CLOSING_GRACE");
-    let drain = setting("src/settings/http.rs", "HANDBILL_DRAIN_TIMEOUT");
-    let probe = other(IMAGE, "--timeout=");
-    shorter(&[
-        ("the proxy is the one that closes", other(PROXY, "keepalive_timeout "), limit(LISTENER, "HEAD_TIMEOUT")),
-        ("`SIGKILL` cuts off nothing that would have finished", drain + closing, other(COMPOSE, "stop_grace_period: ")),
-        (
-            "`SIGKILL` cuts off nothing that would have finished",
-            closing,
-            // What the chart adds to the times of a drain.
-            other("helm/handbill/templates/_settings.tpl", "$seconds := "),
-        ),
-        ("the command reports the failure itself", limit("src/cli/operators/mod.rs", "PROBE_TIMEOUT"), probe),
-    ]);
+    let defaults = HttpSettings::augment_args(Command::new("handbill")).get_matches_from(["handbill"]);
+    let drain = HttpSettings::from_arg_matches(&defaults).unwrap().drain_timeout;
+    let killed = "`SIGKILL` cuts off nothing that would have finished";
+    for (why, shorter, longer) in [
+        ("the proxy is the one that closes", time_in("deploy/edge/nginx.conf", "keepalive_timeout "), HEAD_TIMEOUT),
+        (killed, drain + CLOSING_GRACE, time_in("deploy/compose.yaml", "stop_grace_period: ")),
+        // What the chart adds to the times of a drain.
+        (killed, CLOSING_GRACE, time_in("helm/handbill/templates/_settings.tpl", "$seconds := ")),
+        ("the command reports the failure itself", PROBE_TIMEOUT, time_in("deploy/Dockerfile", "--timeout=")),
+    ] {
+        assert!(shorter < longer, "{why}: {shorter:?} < {longer:?}");
+    }
 }

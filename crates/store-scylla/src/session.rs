@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use handbill_pages::service::STORE_BUDGET;
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
@@ -70,21 +71,31 @@ pub struct Limits {
     pub ranges: u8,
 }
 
+// Only the store knows whether anything was changed, so it must answer before the service gives up. After a permit and an attempt,
+// the rest of an operation is for reading the outcome back. An idle connection to a hung node is closed before that.
+const _: () = {
+    let Limits { operation, attempt, permit, .. } = Limits::OF_REQUESTS;
+    assert!(operation.as_millis() < STORE_BUDGET.as_millis());
+    assert!(permit.as_millis() + attempt.as_millis() < operation.as_millis());
+    assert!(KEEPALIVE_TIMEOUT.as_millis() < operation.as_millis());
+};
+
 impl Default for Limits {
-    /// Ends before the service's 2.75 s, so that the service learns the outcome.
     fn default() -> Self {
-        Self {
-            operation: Duration::from_millis(2500),
-            attempt: Duration::from_millis(1500),
-            permit: Duration::from_millis(250),
-            reads: 512,
-            writes: 64,
-            ranges: 4,
-        }
+        Self::OF_REQUESTS
     }
 }
 
 impl Limits {
+    const OF_REQUESTS: Self = Self {
+        operation: Duration::from_millis(2500),
+        attempt: Duration::from_millis(1500),
+        permit: Duration::from_millis(250),
+        reads: 512,
+        writes: 64,
+        ranges: 4,
+    };
+
     /// Between regions a request takes a hundred times as long, so as many more wait at once. 2048 reads of 150 ms are 13 600 a
     /// second, 256 edits of 750 ms are 340.
     pub fn of_requests(consistency: ScyllaConsistency) -> Self {

@@ -19,7 +19,8 @@ use super::migrate::migrate;
 use crate::outbound::agent;
 use crate::settings::{AdminSettings, MigrateSettings};
 
-const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+/// For an answer of the process that `healthcheck` asks.
+pub const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// In the order of `--help`.
 #[derive(Subcommand)]

@@ -41,11 +41,11 @@ use handbill_pages::values::client::Peer;
 const HYPER_HEAD_BYTES: usize = MAX_HEAD_BYTES + 2 * 1024;
 
 /// Longer than load balancers keep an idle connection (60 s), so that they close first.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 
 /// How long a client may leave its response unread. Shorter than the default of `--drain-timeout`, so that a stalled
 /// client cannot delay a stop.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(12);
+pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(12);
 
 /// How long new connections are accepted after the stop began.
 const STOP_GRACE: Duration = Duration::from_millis(50);

@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use super::time_limits::{DEADLINE, STORE_BUDGET};
 use crate::ports::renderer::{ContentChecks, Purpose, RenderError, RenderOutcome, Renderer};
 use crate::values::content::Content;
 use crate::values::markdown::render;
@@ -26,6 +27,9 @@ const MAX_LONG: usize = 2;
 const MAX_PREVIEWS: usize = 1;
 
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
+
+// After that the store still has its time.
+const _: () = assert!(PERMIT_TIMEOUT.as_millis() + STORE_BUDGET.as_millis() < DEADLINE.as_millis());
 
 pub struct RenderThreads {
     short: Arc<Semaphore>,

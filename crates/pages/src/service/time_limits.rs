@@ -20,6 +20,9 @@ const LONGEST_JITTER: Duration = Duration::from_millis(25);
 /// unavailable. A lost compare-and-set shows that the store answers, so the next attempt has the whole time again.
 pub const STORE_BUDGET: Duration = Duration::from_millis(2750);
 
+// An update that lost a race can start over.
+const _: () = assert!(LONGEST_JITTER.as_millis() + STORE_BUDGET.as_millis() < DEADLINE.as_millis());
+
 /// The rest of [`STORE_BUDGET`] in an operation that ends at `deadline`.
 pub(super) struct StoreBudget {
     left: Duration,
