@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use handbill_pages::values::origin::Origin;
+use http::{Request, Response};
 use rustls::crypto::aws_lc_rs;
-use ureq::Agent;
 use ureq::tls::{RootCerts, TlsConfig};
+use ureq::{Agent, AsSendBody, Body, Error};
 
 /// A lost packet is sent again within 3 s.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -25,4 +27,14 @@ pub fn agent(time: Duration) -> Agent {
         .timeout_global(Some(time))
         .user_agent(concat!("handbill/", env!("CARGO_PKG_VERSION")));
     config.build().new_agent()
+}
+
+/// Sends `request` through the proxy that the environment names, unless it goes to this machine: `localhost` and `127.0.0.1` are another
+/// machine to a proxy.
+pub fn send<B: AsSendBody>(agent: &Agent, request: Request<B>) -> Result<Response<Body>, Error> {
+    let server = request.uri().authority().map(|authority| Origin::parse(&format!("http://{authority}")));
+    if server.is_some_and(|server| server.is_ok_and(|server| server.is_local())) {
+        return agent.run(agent.configure_request(request).proxy(None).build());
+    }
+    agent.run(request)
 }

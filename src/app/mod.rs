@@ -2,7 +2,7 @@
 
 mod backends;
 mod deps;
-mod drain;
+pub mod drain;
 mod error;
 mod public;
 

@@ -2,7 +2,7 @@
 
 mod error;
 mod migrate;
-mod operators;
+pub mod operators;
 mod render;
 
 use std::ffi::OsString;

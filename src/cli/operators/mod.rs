@@ -9,14 +9,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use http::StatusCode;
+use http::{Request, StatusCode};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::runtime::Builder;
 use url::Url;
 
 use super::error::CommandError;
 use super::migrate::migrate;
-use crate::outbound::agent;
+use crate::outbound::{agent, send};
 use crate::settings::{AdminSettings, MigrateSettings};
 
 /// For an answer of the process that `healthcheck` asks.
@@ -90,7 +90,7 @@ impl Healthcheck {
             Some(url) => url.to_string(),
             None => format!("http://{}/livez", self.admin.admin_listen),
         };
-        match agent(PROBE_TIMEOUT).get(&url).call() {
+        match Request::get(&url).body(()).map_err(Into::into).and_then(|request| send(&agent(PROBE_TIMEOUT), request)) {
             Ok(answer) if answer.status() == StatusCode::OK => return ExitCode::SUCCESS,
             Ok(answer) => eprintln!("handbill: not healthy: {url} answers {}", answer.status()),
             Err(error) => eprintln!("handbill: not healthy: {url} gives no answer ({error})"),

@@ -179,6 +179,12 @@ pub(crate) fn page_json(title: &str, content: &str) -> String {
     serde_json::json!({"title": title, "content": content}).to_string()
 }
 
+/// The message with which an MCP client calls a tool.
+pub(crate) fn tool_call(tool: &str, arguments: &Value) -> String {
+    let params = serde_json::json!({"name": tool, "arguments": arguments});
+    serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string()
+}
+
 pub(crate) fn bearer(key: &str) -> String {
     format!("Bearer {key}")
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::{TempDir, tempdir};
 
-use super::client::{Connection, get};
+use super::client::{Connection, get, tool_call};
 use super::support::{Server, handbill, run, text};
 use crate::port::Port;
 
@@ -242,9 +242,7 @@ fn a_page_whose_answer_was_lost_is_found_and_not_made_again() {
         proxy
     };
     let published = user.done(&["publish", "--title", "T", "--server", &losing_one_answer()], "text");
-    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
-        "name": "create_page", "arguments": {"title": "By an agent", "content": "One."},
-    }});
+    let call = tool_call("create_page", &json!({"title": "By an agent", "content": "One."}));
     let output = user.run(&["mcp", "--server", &losing_one_answer()], &format!("{call}\n"));
     let answer: Value = serde_json::from_str(text(&output.stdout)).unwrap();
     let created = answer["result"]["structuredContent"]["url"].as_str().unwrap_or_else(|| panic!("{answer}"));
@@ -557,6 +555,25 @@ fn without_certificates_only_http_servers_are_asked() {
     let refused = get(&format!("https://{}/a-page-22222222", user.server.address));
     assert_eq!(refused.status.code(), Some(7));
     assert!(text(&refused.stderr).contains("no ca certificates were loaded"), "{}", text(&refused.stderr));
+}
+
+#[test]
+fn a_proxy_is_asked_for_other_machines_and_never_for_this_one() {
+    let user = User::new();
+    let slug = user.published("text");
+    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", proxy.local_addr().unwrap());
+    let with_proxy = |args: &[&str]| {
+        let mut command = user.command(args);
+        command.envs(["http_proxy", "HTTPS_PROXY", "ALL_PROXY"].map(|variable| (variable, &address)));
+        run(command, b"")
+    };
+    assert_eq!(text(&with_proxy(&["get", &slug]).stdout), "text");
+    let admin = user.server.admin.to_string();
+    assert!(with_proxy(&["healthcheck", "--admin-listen", &admin]).status.success());
+    let asked = thread::spawn(move || Connection::over(proxy.accept().unwrap().0).message().unwrap());
+    assert_eq!(with_proxy(&["get", "http://pages.example/a-page-22222222"]).status.code(), Some(7));
+    assert!(asked.join().unwrap().starts_with(b"CONNECT pages.example:80 "));
 }
 
 #[test]
