@@ -1,7 +1,7 @@
 //! A small HTTP client over real sockets.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use tokio::net::{TcpSocket, UnixStream};
+use tokio::net::{TcpStream, UnixStream};
 
 /// Time after which a client stops waiting. It is longer than the service's own deadline, so the service mostly answers
 /// first.
@@ -21,14 +21,7 @@ pub(crate) const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) type Open = SendRequest<Body>;
 
 pub(crate) async fn connect(address: SocketAddr) -> io::Result<Open> {
-    connect_from(Ipv4Addr::LOCALHOST, address).await
-}
-
-/// Connects to `address` of this machine as a client at `local`, which is any of the machine's own addresses.
-pub(crate) async fn connect_from(local: Ipv4Addr, address: SocketAddr) -> io::Result<Open> {
-    let socket = TcpSocket::new_v4()?;
-    socket.bind(SocketAddr::new(local.into(), 0))?;
-    let stream = socket.connect(address).await?;
+    let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
     // Its errors reach whoever waits for an answer.

@@ -1,4 +1,4 @@
-//! The parts of Handbill as it is run for real, for tests to put together: database nodes, Redis, a load balancer.
+//! The parts of Handbill as it is run for real, for tests to put together: database nodes, a load balancer.
 //!
 //! All of them end with the thread that started them, except the database nodes, which `./tests/run` starts and stops.
 
@@ -151,10 +151,6 @@ impl Addresses {
         (self.at(number, 8080), self.at(number, 9090))
     }
 
-    pub(crate) fn redis(self) -> SocketAddr {
-        self.at(20, 6379)
-    }
-
     pub(crate) fn balancer(self) -> SocketAddr {
         self.at(30, 8080)
     }
@@ -193,17 +189,7 @@ pub(crate) async fn balance(addresses: Addresses) -> Child {
     process
 }
 
-/// Starts a Redis that keeps nothing, and waits until it listens.
-pub(crate) async fn redis(address: SocketAddr) -> Child {
-    let mut server = ending_with_us("redis-server");
-    server.args(["--bind", &address.ip().to_string(), "--port", &address.port().to_string()]);
-    server.args(["--save", "", "--appendonly", "no"]).stdout(Stdio::null()).kill_on_drop(true);
-    let process = server.spawn().expect("Redis is installed by ./tests/run");
-    until_it_listens(address).await;
-    process
-}
-
-pub(crate) async fn until_it_listens(address: SocketAddr) {
+async fn until_it_listens(address: SocketAddr) {
     let listening = async {
         while TcpStream::connect(address).await.is_err() {
             tokio::time::sleep(AGAIN).await;

@@ -127,6 +127,10 @@ fn addresses_in_angle_brackets_and_bare_ones_are_links() {
         "<p>&lt;<a href=\"https://e.example/\" rel=\"nofollow ugc\">https://e.example</a>&gt;</p>\n",
     );
     assert_renders("<ftp:x>", "<p>ftp:x</p>\n");
+    let link = "<p><a href=\"https://e.example/\" rel=\"nofollow ugc\">a</a></p>\n";
+    assert_renders("[a]\n\n[a]:\n<https://e.example>\n'title'", link);
+    assert_renders("[a](\n<https://e.example>)", link);
+    assert_renders("[a]\n\n[a]:\n<my address>", "<p>a</p>\n");
 }
 
 #[test]

@@ -276,15 +276,6 @@ mod tests {
         assert_eq!(Seen::default().outcome(&mine, 3, false), NotDone, "there is no row");
     }
 
-    fn refused(error: DbError) -> ExecutionError {
-        ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, String::new()))
-    }
-
-    fn unavailable(consistency: Consistency) -> ExecutionError {
-        refused(DbError::Unavailable { consistency, required: 2, alive: 1 })
-    }
-
-    /// Tests the errors that no server and no proxy can produce; `tests/services/scylla/outcomes.rs` forges the others.
     #[test]
     fn what_never_left_is_not_done_and_a_broken_answer_is_unknown() {
         let attempt = ExecutionError::LastAttemptError;
@@ -304,33 +295,46 @@ mod tests {
         }
     }
 
+    /// What a server can answer to a write.
     #[test]
-    fn too_few_replicas_are_a_definite_answer_to_a_serial_write() {
-        assert_eq!(of_failed_write(&unavailable(Consistency::LocalSerial)), NotDone);
-        assert_eq!(of_failed_write(&unavailable(Consistency::Serial)), NotDone);
-        assert_eq!(of_failed_write(&unavailable(Consistency::LocalQuorum)), Unknown);
-    }
-
-    #[test]
-    fn a_timeout_of_a_round_is_unknown_however_it_is_written() {
-        let timeout = DbError::WriteTimeout {
-            consistency: Consistency::LocalSerial,
-            received: 1,
-            required: 2,
-            write_type: WriteType::Cas,
-        };
-        assert_eq!(of_failed_write(&refused(timeout)), Unknown);
-        assert_eq!(of_failed_write(&refused(DbError::Other(0x1700))), Unknown);
-    }
-
-    #[test]
-    fn a_rate_limit_is_a_definite_answer_from_the_coordinator_only() {
+    fn an_error_says_whether_nothing_was_done() {
+        let text = String::new;
+        let (consistency, received, required, numfailures) = (Consistency::LocalSerial, 1, 2, 1);
+        let (write_type, data_present) = (WriteType::Cas, false);
+        let unavailable = |consistency| DbError::Unavailable { consistency, required, alive: 1 };
         let limit = |rejected_by_coordinator| DbError::RateLimitReached {
             op_type: OperationType::Write,
             rejected_by_coordinator,
         };
-        assert_eq!(of_failed_write(&refused(limit(true))), NotDone);
-        assert_eq!(of_failed_write(&refused(limit(false))), Unknown);
+        for (error, outcome) in [
+            (DbError::SyntaxError, NotDone),
+            (DbError::Invalid, NotDone),
+            (DbError::AlreadyExists { keyspace: text(), table: text() }, NotDone),
+            (DbError::AuthenticationError, NotDone),
+            (DbError::Unauthorized, NotDone),
+            (DbError::ConfigError, NotDone),
+            (DbError::ProtocolError, NotDone),
+            (DbError::IsBootstrapping, NotDone),
+            // Too few replicas are a definite answer to a serial write alone, and a limit one from the coordinator alone.
+            (unavailable(Consistency::LocalSerial), NotDone),
+            (unavailable(Consistency::Serial), NotDone),
+            (unavailable(Consistency::LocalQuorum), Unknown),
+            (limit(true), NotDone),
+            (limit(false), Unknown),
+            // A timeout of a round, however it is written.
+            (DbError::WriteTimeout { consistency, received, required, write_type: write_type.clone() }, Unknown),
+            (DbError::Other(0x1700), Unknown),
+            (DbError::WriteFailure { consistency, received, required, numfailures, write_type }, Unknown),
+            (DbError::ReadTimeout { consistency, received, required, data_present }, Unknown),
+            (DbError::ReadFailure { consistency, received, required, numfailures, data_present }, Unknown),
+            (DbError::Overloaded, Unknown),
+            (DbError::ServerError, Unknown),
+            (DbError::TruncateError, Unknown),
+            (DbError::FunctionFailure { keyspace: text(), function: text(), arg_types: Vec::new() }, Unknown),
+        ] {
+            let refused = ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, text()));
+            assert_eq!(of_failed_write(&refused), outcome, "{refused}");
+        }
     }
 
     #[test]

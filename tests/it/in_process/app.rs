@@ -79,65 +79,54 @@ impl Setup {
         Self::new().limits(0, 0).token_limit(0)
     }
 
-    #[must_use]
     pub(crate) fn limits(self, create_limit: u32, edit_limit: u32) -> Self {
         Self { create_limit, edit_limit, ..self }
     }
 
-    #[must_use]
     pub(crate) fn token_limit(self, token_limit: u32) -> Self {
         Self { token_limit, ..self }
     }
 
-    #[must_use]
     pub(crate) fn base_url(self, origin: &str) -> Self {
         Self { base_url: origin.to_owned(), ..self }
     }
 
-    #[must_use]
     pub(crate) fn trusted_proxies(mut self, networks: &[&str]) -> Self {
         self.proxies.networks = networks.iter().map(|network| network.parse().unwrap()).collect();
         self
     }
 
     /// Sets hosts and origins that may call the tools, besides those of the base URL.
-    #[must_use]
     pub(crate) fn mcp_allows(mut self, hosts: &[&str], origins: &[&str]) -> Self {
         self.mcp_hosts = hosts.iter().map(|host| Authority::parse(host).unwrap()).collect();
         self.mcp_origins = origins.iter().map(|origin| Origin::parse(origin).unwrap()).collect();
         self
     }
 
-    #[must_use]
     pub(crate) fn policy(mut self, policy: PublishingPolicy) -> Self {
         self.policy = policy;
         self
     }
 
     /// The clients of each of these networks share one window.
-    #[must_use]
     pub(crate) fn limit_networks(mut self, networks: &[&str]) -> Self {
         self.networks = networks.iter().map(|network| network.parse().unwrap()).collect();
         self
     }
 
-    #[must_use]
     pub(crate) fn site(mut self, site: SiteSettings) -> Self {
         self.site = site;
         self
     }
 
-    #[must_use]
     pub(crate) fn over_the_store_of(self, app: &TestApp) -> Self {
         self.over(Arc::clone(&app.store) as Arc<dyn PageStore>)
     }
 
-    #[must_use]
     pub(crate) fn over(self, store: Arc<dyn PageStore>) -> Self {
         Self { store: Some(store), ..self }
     }
 
-    #[must_use]
     pub(crate) fn rendering_with(self, renderer: Arc<dyn Renderer>) -> Self {
         Self { renderer, ..self }
     }

@@ -54,7 +54,6 @@ impl Request {
         Self::new("DELETE", format!("/api/pages/{slug}"))
     }
 
-    #[must_use]
     pub(crate) fn json(self, body: impl Into<Body>) -> Self {
         self.header("content-type", "application/json").body(body)
     }
@@ -64,38 +63,32 @@ impl Request {
         Self::new("POST", TOKEN).header("content-type", "application/x-www-form-urlencoded").body(form)
     }
 
-    #[must_use]
     pub(crate) fn body(mut self, body: impl Into<Body>) -> Self {
         self.body = body.into();
         self
     }
 
     /// Adds a header line; an earlier one of the same name stays.
-    #[must_use]
     pub(crate) fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         self.headers.append(name.parse::<HeaderName>().unwrap(), HeaderValue::from_bytes(value.as_ref()).unwrap());
         self
     }
 
-    #[must_use]
     pub(crate) fn without(mut self, name: &str) -> Self {
         self.headers.remove(name);
         self.names_host &= name != "host";
         self
     }
 
-    #[must_use]
     pub(crate) fn key(self, key: &str) -> Self {
         self.header("authorization", format!("Bearer {key}"))
     }
 
-    #[must_use]
     pub(crate) fn query(mut self, query: &str) -> Self {
         self.target = format!("{}?{query}", self.target);
         self
     }
 
-    #[must_use]
     pub(crate) fn peer(mut self, address: &str) -> Self {
         self.peer = address.parse().unwrap();
         self

@@ -52,7 +52,6 @@ impl Client {
         self.revision == MODERN
     }
 
-    #[must_use]
     pub(crate) fn peer(self, peer: &str) -> Self {
         Self { peer: peer.to_owned(), ..self }
     }

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use super::client::{Client, MODERN};
 use crate::in_process::app::Setup;
-use crate::in_process::exchange::Request;
 
 const NEVER_USED: &str = "never-was-2222bbbb";
 
@@ -111,44 +110,33 @@ async fn on_create_the_arguments_come_before_the_rate_limit() {
 }
 
 #[tokio::test]
-async fn creates_by_tool_and_by_rest_are_counted_together() {
-    let app = Setup::new().start();
+async fn calls_by_tool_and_by_rest_are_counted_together() {
+    let app = Setup::new().limits(4, 5).start();
     let clients: Vec<_> = Client::each(&app).collect();
-    for call in 0..10 {
-        match call % (clients.len() + 1) {
-            rest if rest == clients.len() => {
-                app.create(r#"{"title": "T", "content": "c"}"#).await.expect_status(201).status
-            }
-            revision => clients[revision].published().await.0.len().try_into().unwrap(),
-        };
-    }
     for client in &clients {
-        let create = json!({"title": "T", "content": "c"});
-        let failed = client.call("create_page", create).await.expect_error(429, "rate_limited");
+        client.published().await;
+    }
+    let page = app.published().await;
+    let create = json!({"title": "T", "content": "c"});
+    for client in &clients {
+        let failed = client.call("create_page", create.clone()).await.expect_error(429, "rate_limited");
         assert_eq!(failed.retry_after, 3600);
         assert!(failed.message.contains("in 3600 seconds"), "{failed:?}");
     }
-    app.create(r#"{"title": "T", "content": "c"}"#).await.expect_error(429, "rate_limited");
+    app.create(create.to_string()).await.expect_error(429, "rate_limited");
     clients[0].clone().peer("192.0.2.2").published().await;
-}
 
-#[tokio::test]
-async fn updates_and_deletes_by_tool_and_rest_are_counted_together() {
-    let app = Setup::new().limits(10, 5).start();
-    let client = Client::new(&app, MODERN);
-    let (slug, key) = client.published().await;
-    let own = json!({"slug": slug, "edit_key": key});
+    let (client, slug) = (&clients[0], &page.slug);
+    let own = json!({"slug": slug, "edit_key": page.key});
     client.call("update_page", own.clone()).await.done();
     client.call("update_page", json!({"slug": slug})).await.expect_error(401, "missing_key");
-    client.call("delete_page", json!({"slug": "never-was-2222bbbb"})).await.expect_error(404, "not_found");
-    client
-        .call("delete_page", json!({"slug": slug, "edit_key": key, "sure": true}))
-        .await
-        .expect_error(400, "invalid_body");
-    app.send(Request::update(&slug, "{}").key(&key)).await.expect_status(200);
+    client.call("delete_page", json!({"slug": NEVER_USED})).await.expect_error(404, "not_found");
+    let unknown = json!({"slug": slug, "edit_key": page.key, "sure": true});
+    client.call("delete_page", unknown).await.expect_error(400, "invalid_body");
+    app.update(&page, json!({})).await.expect_status(200);
     client.call("update_page", own.clone()).await.expect_error(429, "rate_limited");
     client.call("delete_page", own).await.expect_error(429, "rate_limited");
-    app.send(Request::delete(&slug).key(&key)).await.expect_error(429, "rate_limited");
+    app.delete(&page).await.expect_error(429, "rate_limited");
     client.call("get_page", json!({"slug": slug})).await.done();
 }
 

@@ -1,7 +1,7 @@
 //! Other projects' attacks. They are not in this repository, because they have licences of their own.
 //!
-//! `CORPORA_DIR` names a folder of `*.jsonl` files, each line an object with `kind` and `input`. Without it, the
-//! attacks of [`super::xss`] stand in for them.
+//! `CORPORA_DIR` names a folder of `*.jsonl` files, each line an object with `kind` and `input`. Without it, this project's own attacks
+//! stand in for them.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -9,11 +9,9 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use handbill_pages::values::markdown::render;
 use serde_json::Value;
 
-use super::html::{assert_only_the_subset, reserialised};
-use super::xss;
+use super::{rendering, xss};
 use crate::in_process::app::{Setup, TestApp};
 use crate::spec::form::{field, form};
 
@@ -28,14 +26,15 @@ fn no_row_of_the_corpora_comes_out_as_more_than_the_subset() {
 
 /// The rows of these kinds in `CORPORA_DIR`; without it, this project's own attacks.
 pub(crate) fn rows(kinds: &[&str]) -> Vec<String> {
-    let Some(folder) = corpora_dir() else {
-        eprintln!("CORPORA_DIR is not set: only this project's own attacks are checked");
-        return xss::all().collect();
-    };
-    let rows = rows_in(Path::new(&folder), kinds);
-    assert!(!rows.is_empty(), "CORPORA_DIR names a folder without a row to check");
-    rows
+    corpora_dir().map_or_else(|| rows_in(Path::new(OWN), kinds), |folder| rows_in(Path::new(&folder), kinds))
 }
+
+/// This project's own rows of this kind.
+pub(crate) fn own(kind: &str) -> Vec<String> {
+    rows_in(Path::new(OWN), &[kind])
+}
+
+const OWN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/security/corpora");
 
 #[expect(clippy::disallowed_methods, reason = "where test data lies is no setting of the service")]
 fn corpora_dir() -> Option<OsString> {
@@ -58,6 +57,7 @@ fn rows_in(folder: &Path, kinds: &[&str]) -> Vec<String> {
             }
         }
     }
+    assert!(!rows.is_empty(), "{} has no row of {kinds:?}", folder.display());
     rows
 }
 
@@ -74,9 +74,7 @@ fn check(input: impl AsRef<str>) {
         format!("```{input}\n{input}"),
         format!("![{input}](https://img.example/)"),
     ] {
-        let html = render(&source).html;
-        assert_only_the_subset(&html, &source);
-        assert_eq!(reserialised(&html), html, "from {source:?}");
+        rendering::check(source.as_bytes());
     }
 }
 

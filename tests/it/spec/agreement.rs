@@ -7,9 +7,8 @@ use clap::{Command, Subcommand};
 use handbill::http::error::Code;
 use handbill::http::metadata;
 use handbill_client::ClientCommand;
-use serde_json::json;
 
-use super::discovery::{AGENT_CARD, AUTHORIZATION_SERVER, CARD, DOCUMENTS, LLMS, PROTECTED_RESOURCE, json};
+use super::discovery::{AGENT_CARD, CARD, DOCUMENTS, LLMS, PROTECTED_RESOURCE, json};
 use crate::in_process::app::{BASE_URL, Setup, TestApp};
 use crate::in_process::document::DOCUMENT;
 use crate::in_process::exchange::Request;
@@ -91,21 +90,6 @@ async fn names_and_versions_are_the_same_in_every_document() {
     }
     // The version of the MCP server is the version of the program, not of an interface.
     assert_eq!(card["version"], env!("CARGO_PKG_VERSION"));
-}
-
-#[tokio::test]
-async fn scopes_and_the_token_endpoint_are_the_same_in_every_document() {
-    let (server, resource) = (json(AUTHORIZATION_SERVER).await, json(PROTECTED_RESOURCE).await);
-    let openapi = json("/openapi.json").await;
-    let of_openapi = &openapi["components"]["securitySchemes"]["pageToken"]["flows"]["clientCredentials"];
-    assert_eq!(server["scopes_supported"], resource["scopes_supported"]);
-    let scopes: BTreeSet<&str> =
-        server["scopes_supported"].as_array().unwrap().iter().map(|scope| scope.as_str().unwrap()).collect();
-    assert_eq!(of_openapi["tokenUrl"], server["token_endpoint"]);
-    let named: BTreeSet<&str> = of_openapi["scopes"].as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(named, scopes);
-    assert_eq!(resource["authorization_servers"], json!([server["issuer"]]));
-    assert_eq!(server["protected_resources"], json!([resource["resource"]]));
 }
 
 #[tokio::test]

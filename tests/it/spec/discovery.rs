@@ -237,14 +237,9 @@ async fn a_tag_changes_with_the_base_url() {
 }
 
 #[tokio::test]
-async fn both_addresses_of_the_server_card_have_the_same_card() {
-    let app = TestApp::new();
-    assert_eq!(app.get(WELL_KNOWN_CARD).await.body, app.get(CARD).await.body);
-}
-
-#[tokio::test]
 async fn the_server_card_says_where_and_how_mcp_is_spoken() {
     let card = json(CARD).await;
+    assert_eq!(json(WELL_KNOWN_CARD).await, card);
     let remote = &card["remotes"][0];
     assert_eq!(remote["type"], "streamable-http");
     assert_eq!(remote["url"], format!("{BASE_URL}/mcp"));

@@ -1,35 +1,8 @@
-//! The pages with the editor: they work without script, run only ours, and let no key into an address (contract, decision 19).
+//! The pages with the editor: they run only our scripts, and let no key into an address (contract, decision 19).
 
 use super::form::{BROWSER, field, form};
 use crate::in_process::app::{BASE_URL, TestApp};
 use crate::in_process::exchange::Answer;
-
-#[tokio::test]
-async fn the_home_page_is_an_editor_that_works_without_script() {
-    let app = TestApp::new();
-    let home = app.get("/").await;
-    let html = home.expect_status(200).text();
-    for expected in [
-        "<form id=\"editor\" class=\"editor\" method=\"post\" action=\"/\" enctype=\"multipart/form-data\"",
-        "name=\"title\"",
-        "name=\"content\"",
-        "<textarea id=\"title\" name=\"title\"",
-        "<button name=\"action\" value=\"preview\">",
-        "<button class=\"main\" name=\"action\" value=\"publish\"",
-        "anyone with the link can read them",
-    ] {
-        assert!(html.contains(expected), "{expected}: {html}");
-    }
-    // In a text area Enter breaks the line. In a field of one line it would press the first button.
-    assert_eq!(
-        html.matches("<input").count(),
-        html.matches("<input id=\"file\" class=\"unseen\" type=\"file\"").count()
-    );
-    // Previewing and correcting go on in the same form.
-    let parts = [field("title", "T"), field("content", "c"), field("action", "preview")];
-    let answer = app.send(form(&parts).header("accept", BROWSER)).await;
-    assert!(answer.text().contains("\nT</textarea>") && answer.text().contains("\nc</textarea>"), "{answer:?}");
-}
 
 #[tokio::test]
 async fn the_editor_runs_scripts_of_this_service_alone() {

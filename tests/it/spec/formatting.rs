@@ -46,48 +46,6 @@ async fn the_constructs_of_the_subset_become_html() {
     }
 }
 
-#[tokio::test]
-async fn markdown_in_and_around_raw_html_is_formatted() {
-    for (markdown, expected) in [
-        ("<div>\n*a*\n</div>", "<p>&lt;div&gt;\n<em>a</em>\n&lt;/div&gt;</p>\n"),
-        ("<p>*a*</p>\n*b*", "<p>&lt;p&gt;<em>a</em>&lt;/p&gt;\n<em>b</em></p>\n"),
-        ("<!-- never closed\n\n# a\n\n*b*", "<p>&lt;!-- never closed</p>\n<h2>a</h2>\n<p><em>b</em></p>\n"),
-        ("a <!-- *b*\n*c* --> d", "<p>a &lt;!-- <em>b</em>\n<em>c</em> --&gt; d</p>\n"),
-        ("<script>\n\n**a**", "<p>&lt;script&gt;</p>\n<p><strong>a</strong></p>\n"),
-        ("<pre>\n- a", "<p>&lt;pre&gt;</p>\n<ul>\n<li>a</li>\n</ul>\n"),
-        ("<?php *a* ?>\n*b*", "<p>&lt;?php <em>a</em> ?&gt;\n<em>b</em></p>\n"),
-        (
-            "<details>\n<summary>a</summary>\n\n*b*\n</details>",
-            "<p>&lt;details&gt;\n&lt;summary&gt;a&lt;/summary&gt;</p>\n<p><em>b</em>\n&lt;/details&gt;</p>\n",
-        ),
-        ("</div>\n[a](/b)", "<p>&lt;/div&gt;\n<a href=\"/b\" rel=\"nofollow ugc\">a</a></p>\n"),
-        ("<div", "<p>&lt;div</p>\n"),
-        ("```\n<div>\n<!-- a\n```", "<pre><code>&lt;div&gt;\n&lt;!-- a\n</code></pre>\n"),
-        (
-            "`<!-- a`\n\n    <!-- b\n    <p>",
-            "<p><code>&lt;!-- a</code></p>\n<pre><code>&lt;!-- b\n&lt;p&gt;</code></pre>\n",
-        ),
-    ] {
-        assert_eq!(html_of(markdown).await, expected, "from {markdown}");
-    }
-}
-
-#[tokio::test]
-async fn an_address_in_angle_brackets_is_a_link_at_the_beginning_too() {
-    let link = r#"<a href="https://a.example/" rel="nofollow ugc">"#;
-    assert_eq!(html_of("<https://a.example>\n*b*").await, format!("<p>{link}https://a.example</a>\n<em>b</em></p>\n"));
-    assert_eq!(html_of("[a]\n\n[a]:\n<https://a.example>\n'title'").await, format!("<p>{link}a</a></p>\n"));
-    assert_eq!(html_of("[a]\n\n[a]:\n<my address>").await, "<p>a</p>\n", "an address that is no link leaves its text");
-    assert_eq!(html_of("[a](\n<https://a.example>)").await, format!("<p>{link}a</a></p>\n"));
-}
-
-#[tokio::test]
-async fn lines_that_are_no_table_are_no_code() {
-    for markdown in ["a | b", "|a|b|\n|-|", "a\n|-|-|", "|a|\n\n|-|", "a\n-\n", "a | b\n- | -", "# a | b\n--|--"] {
-        assert!(!html_of(markdown).await.contains("<pre>"), "{markdown}");
-    }
-}
-
 fn linked(href: &str, text: &str) -> String {
     format!(r#"<a href="{href}" rel="nofollow ugc">{text}</a>"#)
 }

@@ -8,7 +8,7 @@ use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::timestamp::UnixMillis;
 use serde_json::json;
 
-use super::read::{assert_each_change_shows_at_both, written_by_an_older_renderer};
+use super::read::written_by_an_older_renderer;
 use crate::in_process::exchange::Request;
 use crate::in_process::heads_first::{HeadsFirst, Reads, replica};
 use crate::in_process::stores::{Fault, Operation};
@@ -71,19 +71,6 @@ async fn a_304_costs_one_head_and_has_every_field_of_its_200() {
 }
 
 #[tokio::test]
-async fn a_304_from_the_head_names_the_form_that_the_client_holds() {
-    let store = HeadsFirst::new();
-    let app = replica(&store);
-    let page = app.published().await;
-    let tag = app.get(&format!("/{}.md", page.slug)).await.header("etag").replace("-identity-", "-gzip-");
-    let request = || Request::get(format!("/{}.md", page.slug)).header("if-none-match", &tag);
-    let other = replica(&store);
-    let short = other.send(request().header("accept-encoding", "gzip")).await;
-    assert_eq!(short.expect_status(304).header("etag"), tag);
-    other.send(request()).await.expect_status(200);
-}
-
-#[tokio::test]
 async fn a_page_of_an_older_renderer_is_rendered_before_its_304() {
     let store = HeadsFirst::new();
     let app = replica(&store);
@@ -115,18 +102,6 @@ async fn a_page_of_an_older_renderer_that_was_shown_again_is_edited_from_its_lat
 }
 
 #[tokio::test]
-async fn one_read_says_that_there_is_no_page() {
-    let store = HeadsFirst::new();
-    let app = replica(&store);
-    let page = app.deleted().await;
-    store.take_reads();
-    app.read(&page.slug).await.expect_error(410, "gone");
-    assert_eq!(store.take_reads(), WHOLE);
-    app.read("never-there-2222bbbb").await.expect_error(404, "not_found");
-    assert_eq!(store.take_reads(), WHOLE);
-}
-
-#[tokio::test]
 async fn a_page_that_changes_after_its_head_was_read_is_sent_as_it_is() {
     let store = HeadsFirst::new();
     let (app, other) = (replica(&store), replica(&store));
@@ -143,11 +118,4 @@ async fn a_page_that_changes_after_its_head_was_read_is_sent_as_it_is() {
     app.store.next(Operation::Lookup, Fault::Meanwhile(Box::pin(change)));
     assert_eq!(app.page(&page.slug).await["content"], "changed");
     assert_eq!(store.take_reads().lookups, 1);
-}
-
-#[tokio::test]
-async fn a_page_that_another_replica_changed_is_not_sent_from_memory() {
-    let store = HeadsFirst::new();
-    let (one, other) = (replica(&store), replica(&store));
-    assert_each_change_shows_at_both(&one, &other).await;
 }

@@ -20,15 +20,6 @@ pub(crate) fn parameter(answer: &Answer, field: &str, name: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn ten_creates_an_hour_are_admitted_and_the_eleventh_is_not() {
-    let app = TestApp::new();
-    for _ in 0..10 {
-        app.send(create()).await.expect_status(201);
-    }
-    app.send(create()).await.expect_error(429, "rate_limited");
-}
-
-#[tokio::test]
 async fn sixty_updates_and_deletes_an_hour_are_admitted_together() {
     let app = TestApp::new();
     let page = app.published().await;

@@ -186,24 +186,14 @@ fn tokens_come_by_the_client_credentials_flow() {
     let flows = &DOCUMENT.0["components"]["securitySchemes"]["pageToken"]["flows"];
     assert_eq!(flows.as_object().unwrap().len(), 1);
     assert_eq!(flows["clientCredentials"]["tokenUrl"], "https://pages.example/oauth/token");
+    let scopes = flows["clientCredentials"]["scopes"].as_object().unwrap();
+    assert_eq!(scopes.keys().collect::<Vec<_>>(), ["post:delete", "post:edit"]);
     let operation = &DOCUMENT.0["paths"]["/oauth/token"]["post"];
     let content = operation["requestBody"]["content"].as_object().unwrap();
     assert_eq!(content.keys().collect::<Vec<_>>(), ["application/x-www-form-urlencoded"]);
     let form = &DOCUMENT.0["components"]["schemas"]["TokenRequest"];
     assert_eq!(form["required"], json!(["grant_type"]), "HTTP Basic may hold the rest");
     assert_eq!(form["properties"]["grant_type"]["pattern"], "^client_credentials$");
-}
-
-#[test]
-fn a_page_may_have_a_null_title_and_an_update_may_clear_it() {
-    let page = &DOCUMENT.0["components"]["schemas"]["Page"];
-    let required: Vec<&Value> = page["required"].as_array().unwrap().iter().collect();
-    assert_eq!(required.len(), 7, "{required:?}");
-    let update = &DOCUMENT.0["components"]["schemas"]["UpdatePage"];
-    assert!(update.get("required").is_none(), "{update}");
-    for body in [serde_json::json!({}), serde_json::json!({"title": null}), serde_json::json!({"content": "c"})] {
-        DOCUMENT.check_shape(&serde_json::json!({"$ref": "#/components/schemas/UpdatePage"}), &body, "an update");
-    }
 }
 
 #[test]

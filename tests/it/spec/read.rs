@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::in_process::app::{Published, Setup, TestApp};
 use crate::in_process::exchange::Request;
+use crate::in_process::heads_first::{HeadsFirst, replica};
 use crate::in_process::stores::Calls;
 use crate::support::pages::{page_at, replace};
 
@@ -133,47 +134,6 @@ async fn a_slug_may_be_percent_encoded() {
     assert_eq!(app.read(&encoded).await.expect_status(200).field("slug"), page.slug);
 }
 
-#[tokio::test]
-async fn the_store_is_asked_once_for_each_representation_of_a_page() {
-    let app = TestApp::new();
-    let page = app.published().await;
-    let read_all = async |content: &str| {
-        for _ in 0..2 {
-            assert_eq!(app.page(&page.slug).await["content"], content);
-            assert_eq!(app.get(&format!("/{}.md", page.slug)).await.text(), content);
-            assert!(app.get(&format!("/{}", page.slug)).await.text().contains(content));
-        }
-        app.store.calls().lookups
-    };
-    app.update(&page, json!({"content": "first"})).await.expect_status(200);
-    let before = app.store.calls().lookups;
-    assert_eq!(read_all("first").await, before + 3);
-    app.update(&page, json!({"content": "second"})).await.expect_status(200);
-    assert_eq!(read_all("second").await, before + 7, "the update is one, and the first reads after it");
-    app.delete(&page).await.expect_status(204);
-    app.read(&page.slug).await.expect_error(410, "gone");
-}
-
-#[tokio::test]
-async fn after_a_write_that_changed_nothing_one_lookup_suffices() {
-    let app = TestApp::new();
-    let page = app.published().await;
-    let lookups = async || {
-        let before = app.store.calls().lookups;
-        app.read(&page.slug).await.expect_status(200);
-        app.store.calls().lookups - before
-    };
-    assert_eq!([lookups().await, lookups().await], [1, 0]);
-    let Lookup::Active(stored) = app.stored(&page.slug).await else { panic!("it is there") };
-    let lost = app
-        .store
-        .put(Expected::State(PageVersion::new(99), stored.head.changed_at), Record::Active(stored), None)
-        .await
-        .unwrap();
-    assert!(matches!(lost, PutResult::Refused));
-    assert_eq!([lookups().await, lookups().await], [1, 0]);
-}
-
 /// Reads `target` until the answer has the coding that was asked for, and what is kept has at most 1.3 times the bytes of
 /// its body and 300 more. Both are made beside the requests. Returns the lengths of the body and of what is kept.
 async fn sent_and_kept(app: &TestApp, target: &str, coding: &str) -> (usize, usize) {
@@ -208,25 +168,22 @@ async fn what_is_kept_of_a_page_is_little_more_than_what_is_sent() {
     }
 }
 
-/// Changes a page at `one` a few times, then deletes it. Fails unless both replicas show each state at once.
-pub(crate) async fn assert_each_change_shows_at_both(one: &TestApp, other: &TestApp) {
-    let page = one.published().await;
-    for round in 0..3 {
-        let content = format!("round {round}");
-        one.update(&page, json!({"content": content})).await.expect_status(200);
-        for replica in [one, other, one, other] {
-            assert_eq!(replica.page(&page.slug).await["content"], content);
-        }
-    }
-    one.delete(&page).await.expect_status(204);
-    other.read(&page.slug).await.expect_error(410, "gone");
-}
-
 #[tokio::test]
 async fn a_page_that_another_replica_changed_is_not_sent_as_it_was() {
-    let one = TestApp::new();
+    let (one, shared) = (TestApp::new(), HeadsFirst::new());
     let other = Setup::new().over_the_store_of(&one).start();
-    assert_each_change_shows_at_both(&one, &other).await;
+    for (one, other) in [(one, other), (replica(&shared), replica(&shared))] {
+        let page = one.published().await;
+        for round in 0..3 {
+            let content = format!("round {round}");
+            one.update(&page, json!({"content": content})).await.expect_status(200);
+            for replica in [&one, &other, &one, &other] {
+                assert_eq!(replica.page(&page.slug).await["content"], content);
+            }
+        }
+        one.delete(&page).await.expect_status(204);
+        other.read(&page.slug).await.expect_error(410, "gone");
+    }
 }
 
 /// A page as an older renderer wrote it, with a link to another site.

@@ -32,20 +32,6 @@ async fn a_page_holds_content_html_with_code_the_keyboard_reaches() {
 }
 
 #[tokio::test]
-async fn a_leading_heading_that_repeats_the_title_is_shown_once() {
-    let app = TestApp::new();
-    let page = app.publish("Two  words", "# Two *words*\n\nText.").await;
-    assert!(app.page(&page.slug).await["content_html"].as_str().unwrap().starts_with("<h2>Two <em>words</em></h2>"));
-    let html = app.get(&format!("/{}", page.slug)).await.text().to_owned();
-    assert!(html.contains("<article dir=\"auto\">\n<p>Text.</p>\n"), "{html}");
-    // A heading that only begins with the title is shown.
-    app.update(&page, json!({"content": "# Two words more\n\nText."})).await.expect_status(200);
-    assert!(
-        app.get(&format!("/{}", page.slug)).await.text().contains("<h2 id=\"section-two-words-more\">Two words more<")
-    );
-}
-
-#[tokio::test]
 async fn a_page_has_the_language_of_its_text_where_that_is_sure() {
     let app = TestApp::new();
     let german = "Der Ausschuss wird seine Ergebnisse nächste Woche veröffentlichen, und alle dürfen sie lesen.";
@@ -76,29 +62,6 @@ async fn a_page_runs_no_script_and_lets_nothing_run() {
     }
     assert_eq!(answer.header("x-content-type-options"), "nosniff");
     assert_eq!(answer.header("referrer-policy"), "no-referrer");
-}
-
-#[tokio::test]
-async fn a_title_is_shown_as_text_and_in_its_own_direction() {
-    let app = TestApp::new();
-    let page = app.publish("<b>\"1\" & 2</b>", "c").await;
-    let html = app.get(&format!("/{}", page.slug)).await.text().to_owned();
-    assert!(!html.contains("<b>"), "{html}");
-    assert!(html.contains("<h1 dir=\"auto\">"), "{html}");
-    assert!(html.contains("<article dir=\"auto\">"), "{html}");
-}
-
-#[tokio::test]
-async fn a_page_names_its_address_and_its_markdown() {
-    let app = TestApp::new();
-    let page = app.published().await;
-    let answer = app.get(&format!("/{}", page.slug)).await;
-    let html = answer.text();
-    let url = format!("{BASE_URL}/{}", page.slug);
-    assert_eq!(attribute(html, "rel=\"canonical\"", "href"), url);
-    assert_eq!(attribute(html, "type=\"text/markdown\"", "href"), format!("{url}.md"));
-    assert!(html.contains(r#"<meta property="og:title" content="Hello, world">"#), "{html}");
-    assert!(html.contains(&format!("<span class=\"address\">{url}</span>")), "it is printed too: {html}");
 }
 
 #[tokio::test]
@@ -293,7 +256,8 @@ async fn a_missing_page_is_asked_for_again_each_time() {
 async fn a_404_and_a_410_are_pages_that_say_which() {
     let app = TestApp::new();
     let deleted = app.deleted().await;
-    for (path, status) in [("/never-was-2222bbbb", 404), ("/no-slug", 404), (&format!("/{}", deleted.slug), 410)] {
+    let gone = format!("/{}", deleted.slug);
+    for (path, status) in [("/never-was-2222bbbb", 404), ("/no-slug", 404), ("/no/such/route", 404), (&gone, 410)] {
         let answer = app.send(Request::get(path).header("accept", "text/html,*/*;q=0.8")).await;
         assert!(is_html(answer.expect_status(status)), "{answer:?}");
         assert!(answer.text().contains(&status.to_string()) && answer.text().contains("<h1"), "{answer:?}");
@@ -303,14 +267,8 @@ async fn a_404_and_a_410_are_pages_that_say_which() {
         assert!(answer.expect_status(status).text().ends_with("}\n"), "{answer:?}");
         assert!(answer.members("vary").contains(&"accept".to_owned()), "{answer:?}");
     }
-}
-
-#[tokio::test]
-async fn a_browser_gets_a_page_for_nothing_and_the_api_stays_json() {
-    let app = TestApp::new();
-    let browse = |path: &str| Request::get(path).header("accept", "text/html,*/*;q=0.8");
-    assert!(is_html(app.send(browse("/no/such/route")).await.expect_status(404)));
-    app.send(browse("/api/no-such-route")).await.expect_error(404, "not_found");
+    let api = Request::get("/api/no-such-route").header("accept", "text/html,*/*;q=0.8");
+    app.send(api).await.expect_error(404, "not_found");
 }
 
 #[tokio::test]

@@ -8,20 +8,6 @@ use serde_json::json;
 use crate::in_process::app::TestApp;
 use crate::in_process::exchange::Request;
 
-const NEVER_USED: &str = "never-was-2222bbbb";
-
-#[tokio::test]
-async fn a_slug_that_never_existed_is_404_on_every_operation() {
-    let app = TestApp::new();
-    let key = app.published().await.key;
-    app.read(NEVER_USED).await.expect_error(404, "not_found");
-    app.send(Request::update(NEVER_USED, "{}").key(&key)).await.expect_error(404, "not_found");
-    app.send(Request::delete(NEVER_USED).key(&key)).await.expect_error(404, "not_found");
-    app.get(&format!("/{NEVER_USED}")).await.expect_status(404);
-    app.get(&format!("/{NEVER_USED}.md")).await.expect_error(404, "not_found");
-    app.read(NEVER_USED).await.expect_error(404, "not_found");
-}
-
 #[tokio::test]
 async fn a_deleted_page_is_410_on_every_operation_and_view() {
     let app = TestApp::new();

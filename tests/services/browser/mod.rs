@@ -9,14 +9,11 @@
 //! engine may break it: layout, fonts and glyphs, what a policy refuses, caches, the storage of private windows, forms without
 //! script, keys, history and the clipboard. A rule that the editor's own script alone decides runs in Chromium alone.
 
-mod running;
-
 use std::path::{Path, PathBuf};
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use tempfile::tempdir;
 
-use self::running::Running;
 use crate::clients::service::Service;
 use crate::clients::tools::Client;
 use crate::environment;
@@ -57,17 +54,8 @@ async fn run_with_log(script: &str) {
     }
 }
 
-/// Runs `script` with a browser that is started for it, since it needs settings of its own.
-async fn run_with_settings(script: &str, browser: &str) {
-    let service = Service::start();
-    client(&service.url(), script, browser).succeeds().await;
-    service.stop();
-}
-
 async fn visit(url: &str, script: &str, browser: &'static str) {
-    let running = Running::take(browser);
-    client(url, script, browser).env("RUNNING", &running.address).succeeds().await;
-    running.give_back();
+    client(url, script, browser).succeeds().await;
 }
 
 fn client(url: &str, script: &str, browser: &str) -> Client {
@@ -143,9 +131,7 @@ async fn no_accident_loses_a_text_or_a_key() {
 
 #[tokio::test]
 async fn the_editor_works_without_script() {
-    for browser in browsers() {
-        run_with_settings("scriptless.mjs", browser).await;
-    }
+    run_in_each("scriptless.mjs").await;
 }
 
 #[tokio::test]
@@ -155,14 +141,12 @@ async fn a_preview_is_the_published_page_byte_for_byte() {
 
 #[tokio::test]
 async fn without_storage_no_key_is_lost_unsaid() {
-    for browser in browsers() {
-        run_with_settings("private.mjs", browser).await;
-    }
+    run_in_each("private.mjs").await;
 }
 
 #[tokio::test]
 async fn on_a_phone_a_closed_tab_loses_no_text_and_no_key() {
-    run_with_settings("phone.mjs", "chromium").await;
+    run("phone.mjs", "chromium").await;
 }
 
 #[tokio::test]

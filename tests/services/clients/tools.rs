@@ -2,10 +2,9 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -87,19 +86,6 @@ impl Client {
     pub(crate) fn with_file(self, name: &str, content: impl AsRef<[u8]>) -> Self {
         fs::write(self.file(name), content).expect("it can be written");
         self
-    }
-
-    /// Starts it, and returns the first line that it writes to standard output. Its standard input ends with the second value, or with
-    /// this process, which tells it to end.
-    pub(crate) fn starts(mut self) -> (String, Child) {
-        let command = self.command.as_std_mut().stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("it starts");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("it is a pipe")).read_line(&mut line).expect("it is text");
-        assert!(!line.is_empty(), "it ended instead of starting: {:?}", child.wait());
-        // It needs its folder for longer than this test. `./tests/run` removes what is left.
-        let _ = self.folder.keep();
-        (line.trim_end().to_owned(), child)
     }
 
     /// Runs it to its end, and returns what it wrote to standard output. Anything but success fails the test.

@@ -1,6 +1,6 @@
 //! Single calls to the service, each over a connection of its own.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER};
 use http::{Method, Request};
 use serde_json::{Value, json};
 
-use crate::connection::{CLIENT_TIMEOUT, connect_from, exchange};
+use crate::connection::{CLIENT_TIMEOUT, connect, exchange};
 
 #[derive(Debug)]
 pub(crate) struct Reply {
@@ -39,20 +39,19 @@ pub(crate) struct Published {
 }
 
 pub(crate) async fn publish(service: SocketAddr) -> Published {
-    let reply = create(service, Ipv4Addr::LOCALHOST).await.expect_status(201);
+    let reply = create(service).await.expect_status(201);
     Published { slug: reply.text("slug").to_owned(), key: reply.text("edit_key").to_owned() }
 }
 
-/// Tries to publish a page, as the client at `local`.
-pub(crate) async fn create(service: SocketAddr, local: Ipv4Addr) -> Reply {
+pub(crate) async fn create(service: SocketAddr) -> Reply {
     let body = json!({"title": "A page", "content": "first"});
-    call(service, local, Method::POST, "/api/pages", None, Some(&body)).await
+    call(service, Method::POST, "/api/pages", None, Some(&body)).await
 }
 
 /// Publishes a page with a key that the client made, or finds it.
 pub(crate) async fn create_with(service: SocketAddr, edit_key: &str) -> Reply {
     let body = json!({"title": "A page", "content": "first", "edit_key": edit_key});
-    call(service, Ipv4Addr::LOCALHOST, Method::POST, "/api/pages", None, Some(&body)).await
+    call(service, Method::POST, "/api/pages", None, Some(&body)).await
 }
 
 pub(crate) async fn read(service: SocketAddr, page: &Published) -> Reply {
@@ -69,17 +68,10 @@ pub(crate) async fn delete(service: SocketAddr, page: &Published) -> Reply {
 
 async fn about(service: SocketAddr, method: Method, page: &Published, body: Option<&Value>) -> Reply {
     let path = format!("/api/pages/{}", page.slug);
-    call(service, Ipv4Addr::LOCALHOST, method, &path, Some(&page.key), body).await
+    call(service, method, &path, Some(&page.key), body).await
 }
 
-async fn call(
-    service: SocketAddr,
-    local: Ipv4Addr,
-    method: Method,
-    path: &str,
-    key: Option<&str>,
-    body: Option<&Value>,
-) -> Reply {
+async fn call(service: SocketAddr, method: Method, path: &str, key: Option<&str>, body: Option<&Value>) -> Reply {
     let mut request = Request::builder().method(method).uri(path).header(HOST, service.to_string());
     if let Some(key) = key {
         request = request.header(AUTHORIZATION, format!("Bearer {key}"));
@@ -90,7 +82,7 @@ async fn call(
     }
     let request = request.body(Bytes::from(body.unwrap_or_default())).expect("it is valid");
     let began = Instant::now();
-    let whole = async { exchange(&mut connect_from(local, service).await?, request).await };
+    let whole = async { exchange(&mut connect(service).await?, request).await };
     let response = tokio::time::timeout(CLIENT_TIMEOUT, whole).await.expect("it is answered").expect("it is answered");
     let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     let body = serde_json::from_slice(response.body()).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! The service during outages of the servers that it needs, and its recovery without help.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,7 @@ async fn wave(service: &Service, pages: &[Published]) -> Vec<Reply> {
         let (balancer, page) = (service.balancer, pages[number % pages.len()].clone());
         tokio::spawn(async move {
             match number % 3 {
-                0 => create(balancer, Ipv4Addr::LOCALHOST).await,
+                0 => create(balancer).await,
                 1 => read(balancer, &page).await,
                 _ => rewrite(balancer, &page, &format!("update {number}")).await,
             }
@@ -53,7 +53,7 @@ fn slowest(replies: &[Reply]) -> Duration {
 
 async fn until_it_publishes(service: &Service) {
     let back = async {
-        while create(service.balancer, Ipv4Addr::LOCALHOST).await.status != 201 {
+        while create(service.balancer).await.status != 201 {
             tokio::time::sleep(AGAIN).await;
         }
     };
@@ -84,7 +84,7 @@ async fn without_a_quorum_everybody_is_told_503_in_time() {
         assert_eq!(get(replica.admin, "/readyz").unwrap().status, 200, "or no client would see our 503");
         assert_eq!(get(replica.admin, "/livez").unwrap().status, 200);
     }
-    assert_eq!(service.metric(AVAILABLE), [0.0; 3]);
+    assert_eq!(service.metric(AVAILABLE), [0; 3]);
 
     service.nodes.resume(2);
     service.nodes.resume(3);
@@ -95,7 +95,7 @@ async fn without_a_quorum_everybody_is_told_503_in_time() {
     for replica in &service.replicas {
         until_it_is_read(replica.address, &pages[0]).await;
     }
-    assert_eq!(service.metric(AVAILABLE), [1.0; 3]);
+    assert_eq!(service.metric(AVAILABLE), [1; 3]);
 }
 
 /// Reads `page` until it is answered. A replica that has waited in vain for a page refuses to read it for a while.
@@ -147,7 +147,7 @@ async fn a_replica_is_not_ready_before_it_has_reached_its_database() {
     let said = get(late.admin, "/readyz").unwrap();
     assert_eq!(said.status, 503);
     assert!(said.json()["missing"].as_object().is_some_and(|missing| !missing.is_empty()), "{said:?}");
-    let reply = create(late.address, Ipv4Addr::LOCALHOST).await.expect_status(503);
+    let reply = create(late.address).await.expect_status(503);
     assert!(reply.retry_after.is_some());
 
     for node in 1..=3 {
@@ -165,7 +165,7 @@ async fn without_redis_pages_are_served_as_before() {
     let [one, two, three] = [0, 1, 2].map(|number: usize| service.replicas[number].address);
     let keys = [new_key(), new_key()];
     let before = create_with(one, &keys[0]).await.expect_status(201);
-    service.redis.lose().await;
+    service.redis.kill();
     let without = create_with(one, &keys[1]).await.expect_status(201);
     for (key, made) in keys.iter().zip([before, without]) {
         for replica in [one, two, three] {
@@ -177,14 +177,14 @@ async fn without_redis_pages_are_served_as_before() {
     }
     // A replica notices only when it is asked for something, which each of them was.
     until_every_replica_says(&service, true).await;
-    service.redis.replace().await;
+    service.redis.start_again();
     until_every_replica_says(&service, false).await;
 }
 
 /// Waits until every replica reports that it counts on its own, or that it does not.
 async fn until_every_replica_says(service: &Service, falls_back: bool) {
     let saying = async {
-        while service.metric(FALLBACK).iter().any(|fallback| (*fallback > 0.0) != falls_back) {
+        while service.metric(FALLBACK).iter().any(|fallback| (*fallback > 0) != falls_back) {
             tokio::time::sleep(AGAIN).await;
         }
     };

@@ -13,11 +13,11 @@ use tokio::process::Child;
 use super::calls::{publish, read};
 use super::clocks::Clocks;
 use super::nodes::Nodes;
-use crate::deployment::{Addresses, balance, consistency, datacenters, keyspace, redis};
+use crate::deployment::{Addresses, balance, consistency, datacenters, keyspace};
 use crate::environment;
 use crate::linearizability::histories::transport::Network;
-use crate::process::client::get;
 use crate::process::support::{Server, handbill};
+use crate::redis::servers::OwnServer;
 
 /// How a service differs from one with the limits of the specification.
 pub(crate) struct Settings {
@@ -34,13 +34,13 @@ impl Settings {
         Self { create_limit: 0, edit_limit: 0, drain_delay: Duration::from_secs(4), has_movable_clocks: false }
     }
 
-    fn of_replicas(&self, nodes: &Nodes, keyspace: &str, redis: &Redis, balancer: SocketAddr) -> Vec<String> {
+    fn of_replicas(&self, nodes: &Nodes, keyspace: &str, redis: &OwnServer, balancer: SocketAddr) -> Vec<String> {
         let Self { create_limit, edit_limit, drain_delay, .. } = self;
         let settings = [
             ("--store", "scylla".to_owned()),
             ("--scylla-nodes", nodes.shared().addresses()),
             ("--scylla-keyspace", keyspace.to_owned()),
-            ("--redis-url", redis.url()),
+            ("--redis-url", redis.address()),
             // Test machines are slow, and a replica that waits no longer would decide alone.
             ("--redis-timeout", "2s".to_owned()),
             ("--base-url", format!("http://{balancer}")),
@@ -60,7 +60,7 @@ impl Settings {
 pub(crate) struct Service {
     pub(crate) nodes: Nodes,
     pub(crate) replicas: Vec<Server>,
-    pub(crate) redis: Redis,
+    pub(crate) redis: OwnServer,
     pub(crate) balancer: SocketAddr,
     replica_settings: Vec<String>,
     keyspace: String,
@@ -77,7 +77,7 @@ impl Service {
         let nodes = Nodes::all().await;
         let keyspace = keyspace(nodes.shared()).await;
         let addresses = Addresses::draw();
-        let redis = Redis::start(addresses.redis()).await;
+        let redis = OwnServer::start();
         let balancer = addresses.balancer();
         let files = tempfile::tempdir().expect("there is room");
         let replica_settings = settings.of_replicas(&nodes, &keyspace, &redis, balancer);
@@ -176,14 +176,8 @@ impl Service {
     }
 
     /// A metric without labels, of each replica.
-    pub(crate) fn metric(&self, name: &str) -> Vec<f64> {
-        let value = |replica: &Server| {
-            let metrics = get(replica.admin, "/metrics").expect("it answers");
-            let value =
-                metrics.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
-            value.unwrap_or_else(|| panic!("{name} in {metrics:?}"))
-        };
-        self.replicas.iter().map(value).collect()
+    pub(crate) fn metric(&self, name: &str) -> Vec<u64> {
+        self.replicas.iter().map(|replica| replica.metric(name)).collect()
     }
 }
 
@@ -207,29 +201,4 @@ fn start_replica(
         command.args(["--scylla-datacenter", center]);
     }
     Server::spawn(command)
-}
-
-/// A Redis of this service alone, which keeps nothing.
-pub(crate) struct Redis {
-    address: SocketAddr,
-    process: Child,
-}
-
-impl Redis {
-    async fn start(address: SocketAddr) -> Self {
-        Self { address, process: redis(address).await }
-    }
-
-    fn url(&self) -> String {
-        format!("redis://{}", self.address)
-    }
-
-    /// Ends it at once, with all its data.
-    pub(crate) async fn lose(&mut self) {
-        self.process.kill().await.expect("it is ours");
-    }
-
-    pub(crate) async fn replace(&mut self) {
-        *self = Self::start(self.address).await;
-    }
 }

@@ -41,18 +41,20 @@ pub(crate) enum Fault {
     Silence,
 }
 
-/// Faults that do not strike on every call strike on one call in this many.
+/// A fault that does not strike on every call strikes on one call in this many, unless [`rarity`] says otherwise.
 const RARITY: usize = 50;
 
-/// [`Fault::StaleHead`] strikes on one call in this many: it shows only where the replica still has the old page in
-/// memory, which about one in twenty does.
-const RARITY_OF_STALE_HEADS: usize = 5;
-
-/// [`Fault::SecondPage`] strikes on one call in this many: a replica reads the secret once.
-const RARITY_OF_OTHER_SECRETS: usize = 2;
-
-/// [`Fault::LostInsert`] strikes on one call in this many: there is hardly more than one for each page.
-const RARITY_OF_LOST_INSERTS: usize = 10;
+fn rarity(fault: Fault) -> usize {
+    match fault {
+        // It shows only where the replica still has the old page in memory, which about one in twenty does.
+        Fault::StaleHead => 5,
+        // A replica reads the secret once.
+        Fault::SecondPage => 2,
+        // There is hardly more than one for each page.
+        Fault::LostInsert => 10,
+        _ => RARITY,
+    }
+}
 
 pub(crate) struct FaultyStore {
     inner: Arc<dyn PageStore>,
@@ -68,12 +70,7 @@ impl FaultyStore {
     }
 
     fn strikes(&self, fault: Fault) -> bool {
-        let rarity = match fault {
-            Fault::StaleHead => RARITY_OF_STALE_HEADS,
-            Fault::SecondPage => RARITY_OF_OTHER_SECRETS,
-            Fault::LostInsert => RARITY_OF_LOST_INSERTS,
-            _ => RARITY,
-        };
+        let rarity = rarity(fault);
         self.fault == fault && self.calls.fetch_add(1, Ordering::Relaxed) % rarity == rarity - 1
     }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde_json::json;
 use tempfile::{TempDir, tempdir};
 
-use super::client::{Answer, Connection, JSON, MCP_ACCEPT, get, page_json, post, request, request_bytes};
+use super::client::{Answer, Connection, JSON, MCP_ACCEPT, get, page_json, post, request, request_bytes, tool_call};
 use super::support::Server;
 use crate::environment::TEST_TIMEOUT;
 
@@ -32,8 +32,7 @@ fn worst_page(server: &Server) -> String {
 }
 
 fn get_page(slug: &str) -> Vec<u8> {
-    let params = json!({"name": "get_page", "arguments": {"slug": slug}});
-    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+    let call = tool_call("get_page", &json!({"slug": slug}));
     let headers = [JSON, MCP_ACCEPT, ("MCP-Protocol-Version", "2025-11-25"), ATTACKER];
     request_bytes("POST", "/mcp", &headers, call.as_bytes())
 }

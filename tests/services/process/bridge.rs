@@ -5,6 +5,7 @@ use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 
+use super::client::tool_call;
 use super::commands::{User, with_a_disk_that_fills};
 use super::support::{Watchdog, text};
 
@@ -154,9 +155,7 @@ fn an_agent_learns_that_the_server_cannot_be_reached() {
 fn a_key_that_cannot_be_saved_for_an_agent_is_in_its_answer() {
     let user = User::new();
     let server = with_a_disk_that_fills(&user);
-    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
-        "name": "create_page", "arguments": {"title": "T", "content": "c"},
-    }});
+    let call = tool_call("create_page", &json!({"title": "T", "content": "c"}));
     let output = user.run(&["mcp", "--server", &server], &format!("{call}\n"));
     assert!(text(&output.stdout).contains("hbk_"), "{}", text(&output.stdout));
     assert_eq!(text(&output.stderr), "", "a client logs this stream");

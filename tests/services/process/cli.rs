@@ -106,7 +106,6 @@ fn settings_that_cannot_work_are_refused_and_so_by_the_check() {
     let scylla = [&nodes[..], &redis].concat();
     for (with, wrong, told) in [
         (&nodes[..2], &redis[..], "--scylla-nodes"),
-        (&nodes, &[], "--redis-url"),
         (&[&nodes[..2], &redis].concat(), &["--scylla-nodes", "a.example"], "--scylla-nodes"),
         (&scylla, &["--scylla-keyspace", "2A"], "--scylla-keyspace"),
         (&scylla, &["--scylla-username", "alone"], "--scylla-password-file"),
@@ -115,9 +114,6 @@ fn settings_that_cannot_work_are_refused_and_so_by_the_check() {
         (&scylla, &["--scylla-ca-file", &missing], "--scylla-ca-file"),
         (&scylla, &["--scylla-client-cert-file", &empty], "--scylla-ca-file"),
         (&[], &["--redis-url", "nonsense"], "--redis-url"),
-        (&redis, &["--redis-sentinel-master", "x"], "--redis-mode sentinel"),
-        (&[], &["--redis-mode", "cluster"], "--redis-mode has no effect"),
-        (&[], &["--limit-networks", "10.0.0.0/8=2,10.0.0.0/8=3"], "--limit-networks"),
         (&[], &["--mcp-base-url", "http://127.0.0.1:24999"], "--mcp-base-url"),
         (&redis, &["--redis-client-cert-file", &empty], "rediss://"),
     ] {
@@ -195,7 +191,6 @@ fn an_unknown_option_or_command_is_refused_with_one_line() {
         (&["render", "nonsense"], "nonsense"),
         (&["--listen"], "--listen"),
         (&["--listen", "a\nb\n\nc"], "--listen"),
-        (&["--create-limit", "-1"], "--create-limit"),
         (&["--store", "redis"], "possible values: sqlite, scylla"),
         (&["--listn", "127.0.0.1:0"], "--listen"),
         (&["takedown", "a-page-22222222"], "--reason"),

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::json;
 use tempfile::tempdir;
 
-use super::client::{JSON, MCP_ACCEPT, bearer, get, page_json, post, request};
+use super::client::{JSON, MCP_ACCEPT, bearer, get, page_json, post, request, tool_call};
 use super::support::{Server, handbill, run};
 use crate::collector::{Collector, Manner};
 
@@ -45,8 +45,7 @@ fn ask_around(server: &Server) {
         ("delete_page", json!({"slug": slug, "edit_key": key})),
         ("get_page", json!({"slug": slug})),
     ] {
-        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}});
-        ask("POST", "/mcp", &[JSON, MCP_ACCEPT], &call.to_string());
+        ask("POST", "/mcp", &[JSON, MCP_ACCEPT], &tool_call(tool, &arguments));
     }
 }
 
@@ -98,13 +97,9 @@ fn a_header_of_an_untrusted_peer_is_counted_and_told_of_once() {
         ask(server, "/mcp", ("X-Forwarded-For", "198.51.100.7"));
         ask(server, "/", ("X-Forwarded-Proto", "https"));
     };
-    let counted = |server: &Server| {
-        let metrics = get(server.admin, "/metrics").unwrap();
-        let value = metrics.text().lines().find_map(|line| line.strip_prefix("handbill_untrusted_forwarded_total "));
-        value.expect("it is there from the start").to_owned()
-    };
+    let counted = |server: &Server| server.metric("handbill_untrusted_forwarded_total");
     ask_all(&server);
-    assert_eq!(counted(&server), "3");
+    assert_eq!(counted(&server), 3);
     let (.., log) = server.stop();
     let told: Vec<_> = log.lines().filter(|line| line.contains(TOLD)).collect();
     assert!(told.len() == 1 && told[0].contains(r#""peer_network":"127.0.0.0/24""#), "{log}");
@@ -112,7 +107,7 @@ fn a_header_of_an_untrusted_peer_is_counted_and_told_of_once() {
 
     let server = Server::start(directory.path(), &["--trusted-proxies", "127.0.0.0/8"]);
     ask_all(&server);
-    assert_eq!(counted(&server), "0");
+    assert_eq!(counted(&server), 0);
     let (.., log) = server.stop();
     assert!(!log.contains(TOLD), "{log}");
 }

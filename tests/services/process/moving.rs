@@ -23,9 +23,9 @@ use super::connections::until_metrics;
 use super::support::{Server, handbill, handbill_after, noise, pid, run, text};
 
 /// A running service, the folder with its data and files, and what its clients know.
-struct Service {
-    server: Server,
-    folder: TempDir,
+pub(super) struct Service {
+    pub(super) server: Server,
+    pub(super) folder: TempDir,
     known: Known,
 }
 
@@ -34,18 +34,31 @@ struct Service {
 pub(crate) struct Known(pub(crate) BTreeMap<String, (String, Option<Value>)>);
 
 impl Service {
-    fn start() -> Self {
-        let folder = tempdir().unwrap();
-        let server = Server::start(&folder.path().join("data"), &[]);
+    pub(super) fn start() -> Self {
+        Self::start_in(tempdir().unwrap(), &[])
+    }
+
+    /// Starts one with its data in `data` below `folder`.
+    pub(super) fn start_in(folder: TempDir, args: &[&str]) -> Self {
+        let server = Server::start(&folder.path().join("data"), args);
         Self { server, folder, known: Known::default() }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Output {
-        run(self.asking(args), b"")
+    pub(super) fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Output {
+        self.given("", args)
+    }
+
+    /// Runs a command that asks this service, with `input`.
+    pub(super) fn given<S: AsRef<OsStr>>(&self, input: &str, args: impl IntoIterator<Item = S>) -> Output {
+        run(self.asking(args), input.as_bytes())
+    }
+
+    pub(super) fn done<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> String {
+        succeeded(&self.command(args)).to_owned()
     }
 
     fn asking<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
@@ -199,21 +212,6 @@ pub(crate) fn writing_while<T>(address: SocketAddr, during: impl FnOnce() -> T) 
 }
 
 #[test]
-fn an_export_under_load_moves_every_page_key_and_date() {
-    let mut service = Service::start();
-    let address = service.server.address;
-    service.known.load(address, 60);
-    let (file, _) = writing_while(address, || service.export("export.ndjson"));
-    let data = service.path("elsewhere");
-    let moved = Server::start(&data, &[]);
-    import(&data, &file);
-    service.known.check(moved.address, address);
-    // A second time, from standard input, everything is there.
-    let again = run(with_data(handbill(["import", "-"]), &data), &fs::read(&file).unwrap());
-    assert!(succeeded(&again).starts_with("stored: 0 pages, 0 deletions; "), "{}", text(&again.stdout));
-}
-
-#[test]
 fn a_command_without_a_process_says_in_one_line_what_to_do() {
     let folder = tempdir().unwrap();
     let file = folder.path().join("backup");
@@ -348,45 +346,12 @@ fn after_a_restore_nothing_deleted_or_hidden_since_is_read() {
     assert_eq!([&hidden, &after].map(status), [200, 410]);
 }
 
-/// The page of the newer backup has a higher version than its deletion, which continued from the older backup.
-#[test]
-fn after_two_restores_a_deletion_stays() {
-    let mut service = Service::start();
-    let mut connection = Connection::open(service.server.address).unwrap();
-    let slug = service.known.create(&mut connection, "A page", "A text.");
-    let [older, newer] = ["older", "newer"].map(|name| service.path(name));
-    succeeded(&service.command([OsStr::new("backup"), older.as_os_str()]));
-    for number in 0..5 {
-        service.known.change(&mut connection, &slug, &format!("Change {number}."));
-    }
-    succeeded(&service.command([OsStr::new("backup"), newer.as_os_str()]));
-    service.server.stop_now();
-    let folder = service.folder.path().to_owned();
-    let restore = |backup: &Path, journal_of: &Path, name: &str| {
-        let data = folder.join(name);
-        fs::create_dir(&data).unwrap();
-        fs::copy(backup, data.join(DATABASE_FILE)).unwrap();
-        fs::copy(journal_of.join(JOURNAL_FILE), data.join(JOURNAL_FILE)).unwrap();
-        (Server::start(&data, &[]), data)
-    };
-    let (server, first) = restore(&older, &folder.join("data"), "first");
-    service.known.delete(&mut Connection::open(server.address).unwrap(), &slug);
-    server.stop_now();
-    let (server, _) = restore(&newer, &first, "second");
-    assert_eq!(get(server.address, &format!("/{slug}")).unwrap().status, 410);
-}
-
 #[test]
 fn a_backup_of_a_busy_store_is_whole_and_its_time_is_shown() {
     let mut service = Service::start();
     let address = service.server.address;
     service.known.load(address, 30);
-    let last = |server: &Server| {
-        let metrics = get(server.admin, "/metrics").unwrap();
-        let value =
-            metrics.text().lines().find_map(|line| line.strip_prefix("handbill_last_backup_timestamp_seconds "));
-        value.unwrap().parse::<u64>().unwrap()
-    };
+    let last = |server: &Server| server.metric("handbill_last_backup_timestamp_seconds");
     assert_eq!(last(&service.server), 0);
     let plain = service.path("plain.sqlite3");
     let ((), _) = writing_while(address, || {
@@ -440,8 +405,7 @@ fn a_backup_that_fails_leaves_no_file_under_its_name() {
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("cannot write"), "{}", text(&output.stderr));
     assert!(!file.exists() && parts().is_empty());
-    let metrics = get(service.server.admin, "/metrics").unwrap();
-    assert!(metrics.text().contains("\nhandbill_last_backup_timestamp_seconds 0\n"), "{}", metrics.text());
+    assert_eq!(service.server.metric("handbill_last_backup_timestamp_seconds"), 0);
     let mut data = fs::read_dir(service.path("data")).unwrap().map(|file| file.unwrap().path());
     assert!(data.all(|path| path.extension().is_none_or(|ending| ending != "copy")));
     succeeded(&run(backup(), b""));

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use tempfile::tempdir;
 use walkdir::WalkDir;
 
-use super::client::{Connection, JSON, MCP_ACCEPT, bearer, get, post, request};
+use super::client::{Connection, JSON, MCP_ACCEPT, bearer, get, post, request, tool_call};
 use super::support::Server;
 use crate::collector::{Collector, Manner};
 
@@ -249,8 +249,7 @@ fn a_key_is_in_no_log_trace_or_metric_and_on_disk_as_its_hash() {
     let collector = Collector::start(Manner::Takes);
     let settings = ["--log", everything, "--token-limit", "0", "--otlp-endpoint", &collector.endpoint()];
     let server = Server::start(directory.path(), &settings);
-    let create = json!({"name": "create_page", "arguments": {"title": "Kept", "content": "x"}});
-    let create = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": create}).to_string();
+    let create = tool_call("create_page", &json!({"title": "Kept", "content": "x"}));
     let created = request(server.address, "POST", "/mcp", &[JSON, MCP_ACCEPT], create.as_bytes()).unwrap().json();
     let kept = created["result"]["structuredContent"].clone();
     let deleted = post(server.address, "Deleted", "x").unwrap().json();

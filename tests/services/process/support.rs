@@ -114,6 +114,13 @@ impl Server {
         }
     }
 
+    /// The value of a metric without labels.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let metrics = get(self.admin, "/metrics").expect("it answers");
+        let value = metrics.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
+        value.unwrap_or_else(|| panic!("{name} in {metrics:?}"))
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(pid(&self.child), signal).expect("it runs");
     }

@@ -20,12 +20,7 @@ const PARENT_ID: &str = "b7ad6b7169203331";
 const NEXT_TO_NONE: [(&str, &str); 2] =
     [("OTEL_TRACES_SAMPLER", "parentbased_traceidratio"), ("OTEL_TRACES_SAMPLER_ARG", "0.000000001")];
 
-/// A server with limits, so that all of a publish is seen. It sends its traces to `collector`.
-fn start(collector: &Collector, directory: &tempfile::TempDir, args: &[&str]) -> Server {
-    sampling(&[], collector, directory, args)
-}
-
-/// As [`start`], with these variables of the SDK.
+/// A server with limits, so that all of a publish is seen, and with these variables of the SDK. It sends its traces to `collector`.
 fn sampling(variables: &[(&str, &str)], collector: &Collector, directory: &tempfile::TempDir, args: &[&str]) -> Server {
     let mut command = handbill(["--otlp-endpoint", &collector.endpoint()]);
     command.envs(variables.iter().copied());
@@ -58,7 +53,7 @@ fn answered(log: &str) -> Vec<Value> {
 #[test]
 fn one_publish_is_one_trace_with_a_span_for_each_step() {
     let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
-    let server = start(&collector, &directory, &[]);
+    let server = sampling(&[], &collector, &directory, &[]);
     let answer = post(server.address, "Traced", "x").unwrap();
     assert_eq!(answer.status, 201);
     let (status, _, log) = server.stop();

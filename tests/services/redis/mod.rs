@@ -7,5 +7,5 @@ mod limiter;
 mod login;
 mod replicas;
 mod reservations;
-mod servers;
+pub(crate) mod servers;
 mod window;

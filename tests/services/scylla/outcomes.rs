@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use handbill_pages::ports::page_store::{Expected, PageStore, PutResult, StoreError};
 use handbill_pages::values::head::{PageHead, PageVersion};
 use handbill_pages::values::page::Page;
@@ -11,12 +10,11 @@ use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::slug::Slug;
 use handbill_pages::values::timestamp::UnixMillis;
 use handbill_store_scylla::{Limits, ScyllaStore};
-use scylla::statement::Consistency;
-use scylla_proxy::{Reaction, RequestReaction, RequestRule, example_db_errors};
+use scylla_proxy::{Reaction, RequestReaction, RequestRule};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinHandle;
 
-use super::faults::{DbError, next_write_of, paxos_timeout, requests_with, writes_of};
+use super::faults::{DbError, next_write_of, paxos_timeout, requests_with};
 use super::server::{PATIENT, Proxied, proxied, store};
 use crate::support::pages::{CREATED, edited, insert, page, page_at, replace, slug};
 
@@ -200,57 +198,6 @@ async fn an_insert_of_unknown_outcome_is_refused_if_another_won() {
     proxied.be_honest();
     assert_eq!(inserting.await.unwrap().unwrap(), PutResult::Refused);
     assert_eq!(other.lookup(&theirs.head.slug).await.unwrap(), Lookup::Active(theirs));
-}
-
-/// Every error that a server can answer to a write, and whether the write is then certainly not done.
-fn answers() -> Vec<(DbError, bool)> {
-    let unavailable = |consistency| DbError::Unavailable { consistency, required: 2, alive: 1 };
-    let failure = |error| (error, false);
-    let refusal = |error| (error, true);
-    vec![
-        refusal(example_db_errors::syntax_error()),
-        refusal(example_db_errors::invalid()),
-        refusal(example_db_errors::already_exists()),
-        refusal(example_db_errors::authentication_error()),
-        refusal(example_db_errors::unauthorized()),
-        refusal(example_db_errors::config_error()),
-        refusal(example_db_errors::protocol_error()),
-        refusal(example_db_errors::is_bootstrapping()),
-        refusal(unavailable(Consistency::LocalSerial)),
-        failure(unavailable(Consistency::LocalQuorum)),
-        failure(paxos_timeout()),
-        failure(example_db_errors::write_timeout()),
-        failure(example_db_errors::write_failure()),
-        failure(example_db_errors::read_timeout()),
-        failure(example_db_errors::read_failure()),
-        failure(example_db_errors::overloaded()),
-        failure(example_db_errors::server_error()),
-        failure(example_db_errors::truncate_error()),
-        failure(example_db_errors::function_failure()),
-        failure(DbError::Other(0x1700)),
-    ]
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_error_says_whether_nothing_was_done() {
-    let mut proxied = proxied(Limits { operation: Duration::from_secs(5), ..PATIENT }).await;
-    let answers = answers();
-    let pages: Vec<_> = answers.iter().map(|_| Arc::new(page("text"))).collect();
-    let rules = pages.iter().zip(&answers).map(|(page, (error, _))| {
-        RequestRule(writes_of(&page.head.slug), RequestReaction::forge_with_error(error.clone()))
-    });
-    proxied.rules(rules.collect(), Vec::new());
-    let inserting = pages.iter().zip(&answers).map(|(page, (error, is_certain))| {
-        let store = proxied.store.clone();
-        async move {
-            match store.put(Expected::Absent, Record::Active(page.clone()), None).await {
-                Err(StoreError::Unavailable(_)) if *is_certain => {}
-                Err(StoreError::OutcomeUnknown(_)) if !is_certain => {}
-                outcome => panic!("{error}: {outcome:?}"),
-            }
-        }
-    });
-    join_all(inserting).await;
 }
 
 #[tokio::test]

@@ -78,9 +78,13 @@ async fn a_store_serves_on_an_expanded_schema_and_not_a_contracted() {
     migrate_with(&session, &settings, Some(&center), &newer, LOCK_WAIT, &Random::System).await.unwrap();
     let store = connecting(&settings).await.unwrap();
     assert_eq!(insert(&store, Arc::new(page("text"))).await, PutResult::Done);
+    let own = async || migrate_with(&session, &settings, Some(&center), MIGRATIONS, LOCK_WAIT, &Random::System).await;
+    assert!(own().await.unwrap().applied.is_empty());
 
     let newest = [&newer[..], &[CONTRACTED]].concat();
     migrate_with(&session, &settings, Some(&center), &newest, LOCK_WAIT, &Random::System).await.unwrap();
+    let refused = own().await.unwrap_err();
+    assert!(matches!(refused, MigrateError::TooNew), "{refused}");
     let refused = connecting(&settings).await.err().unwrap();
     assert!(matches!(refused, ConnectError::SchemaTooNew), "{refused}");
     drop_keyspace(&session, &keyspace).await;

@@ -29,14 +29,11 @@ const FIREFOX = {
 /** The folder of a browser without any state. */
 export const newProfile = (name) => mkdtempSync(join(process.cwd(), `${name}-`));
 
-// The address of a browser that runs already (start.mjs), if there is one.
-const { RUNNING } = process.env;
-
-const COMMON = { acceptInsecureCerts: true, protocolTimeout: TIMEOUT, timeout: TIMEOUT };
-
 /** Starts a browser. `profile` is the folder with its state; `arguments` are Chromium's, `preferences` Firefox's. */
 export const launch = (name, { profile = newProfile(name), arguments: more = [], preferences = {} } = {}) => puppeteer.launch({
-    ...COMMON,
+    acceptInsecureCerts: true,
+    protocolTimeout: TIMEOUT,
+    timeout: TIMEOUT,
     headless: true,
     userDataDir: profile,
     ...name === 'firefox'
@@ -44,32 +41,13 @@ export const launch = (name, { profile = newProfile(name), arguments: more = [],
         : { browser: 'chrome', executablePath: '/usr/bin/chromium', args: [...CHROMIUM, ...more] },
 });
 
-/**
- * Runs `visit` with a browser that knows nothing, and ends it in any case. With `own` settings, those of `launch`, it is a new one.
- * Without them, it is a context of its own in the browser that runs, if one does.
- */
+/** Runs `visit` with a browser that knows nothing, and ends it in any case. `own` are settings of `launch`. */
 export async function withBrowser(name, visit, own) {
-    if (RUNNING && !own) return inContext(name, visit);
     const browser = await launch(name, own);
     try {
         return await visit(browser);
     } finally {
         await browser.close();
-    }
-}
-
-async function inContext(name, visit) {
-    const protocol = name === 'firefox' ? 'webDriverBiDi' : 'cdp';
-    const browser = await puppeteer.connect({ ...COMMON, browserWSEndpoint: RUNNING, protocol });
-    const context = await browser.createBrowserContext();
-    try {
-        return await visit({
-            newPage: () => context.newPage(),
-            createBrowserContext: () => browser.createBrowserContext(),
-        });
-    } finally {
-        await context.close();
-        await browser.disconnect();
     }
 }
 

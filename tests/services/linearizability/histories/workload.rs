@@ -254,7 +254,7 @@ impl Client {
                 .and_then(|response| serde_json::from_slice(response.body()).ok())
                 .unwrap_or_default();
             let slug = body["slug"].as_str().unwrap_or_default();
-            let answer = response.as_ref().map_or(Answer::Unknown, |response| answer(response, slug));
+            let answer = told(&response, slug);
             self.count(began, &answer, &response).await;
             history.answered(id, answer.clone());
             match answer {
@@ -310,7 +310,7 @@ impl Client {
         let began = Instant::now();
         let id = history.invoked(self.number, call);
         let response = self.connection.send(request).await;
-        let answer = response.as_ref().map_or(Answer::Unknown, |response| answer(response, history.slug()));
+        let answer = told(&response, history.slug());
         if let Answer::Page { version, .. } = answer {
             self.version = version;
             response.iter().filter_map(updated_at).for_each(|time| history.dated(version, &time));
@@ -375,6 +375,15 @@ fn request(slug: &str, key: &str, call: &Call, tag: &str) -> Request<Bytes> {
             .body(Bytes::new()),
     };
     request.expect("it is valid")
+}
+
+/// What a client knows after a call about the page `slug`. A call to a listener that is not there was never made.
+fn told(response: &io::Result<Response<Bytes>>, slug: &str) -> Answer {
+    match response {
+        Ok(response) => answer(response, slug),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Answer::NothingChanged,
+        Err(_) => Answer::Unknown,
+    }
 }
 
 /// The answer that `response` gives to a call about the page `slug`.
