@@ -18,7 +18,6 @@ use http::{HeaderValue, Method};
 use tower::{Layer, ServiceBuilder, ServiceExt, service_fn};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{Any, CorsLayer};
-use tower_http::sensitive_headers::SetSensitiveRequestHeadersLayer;
 
 use super::answer::{RATE_LIMIT, RATE_LIMIT_POLICY};
 use super::error::{ApiError, Interface};
@@ -60,7 +59,7 @@ struct Group {
     front: Arc<Front>,
 }
 
-/// From the outside in: [observe] and complete, hide the key from logs of header fields, CORS, and turn a panic into 500.
+/// From the outside in: [observe] and complete, CORS, and turn a panic into 500.
 ///
 /// Request ids are not `tower-http`'s: it takes a client's own, and gives a 304 one too. The header fields of all answers are not its
 /// layers: six of them cost a hot read 7 % more instructions than [`Front::complete`].
@@ -71,17 +70,13 @@ pub(super) fn around<S: Clone + Send + Sync + 'static>(
     front: &Arc<Front>,
 ) -> Router<S> {
     let group = Group { interface, cors: cors.clone(), front: Arc::clone(front) };
-    routes.layer(
-        ServiceBuilder::new()
-            .layer(from_fn_with_state(Arc::new(group), observe))
-            .layer(SetSensitiveRequestHeadersLayer::new([AUTHORIZATION]))
-            .layer(cors)
-            .layer(CatchPanicLayer::custom(move |_| {
-                // The panic hook has logged the place.
-                tracing::error!("a handler panicked");
-                ApiError::internal().at(interface)
-            })),
-    )
+    routes.layer(ServiceBuilder::new().layer(from_fn_with_state(Arc::new(group), observe)).layer(cors).layer(
+        CatchPanicLayer::custom(move |_| {
+            // The panic hook has logged the place.
+            tracing::error!("a handler panicked");
+            ApiError::internal().at(interface)
+        }),
+    ))
 }
 
 /// Scripts of any site may call the API: without cookies, a browser adds no credentials.
@@ -106,7 +101,8 @@ pub(super) fn any_site() -> CorsLayer {
 async fn observe(State(group): State<Arc<Group>>, request: Request, next: Next) -> Response {
     let Group { interface, front, .. } = &*group;
     let (mut parts, body) = request.into_parts();
-    let (is_safe, origin) = (parts.method.is_safe(), parts.headers.get(ORIGIN).cloned());
+    let is_safe = parts.method.is_safe();
+    let origin = parts.headers.get(ORIGIN).cloned();
     let observed = front.telemetry.begin(&mut parts);
     front.warn_of_proxy(&parts);
     let answer = match front.check(&parts) {
