@@ -220,9 +220,10 @@ pub struct PartBody;
 
 impl PartialSchema for PartBody {
     fn schema() -> RefOr<Schema> {
-        let as_in_page = ["slug", "url", "title", "content", "created_at", "updated_at"];
-        let part = as_in_page.into_iter().fold(ObjectBuilder::new(), |part, name| {
-            part.property(name, Ref::new(format!("#/components/schemas/Page/properties/{name}"))).required(name)
+        let RefOr::T(Schema::Object(page)) = PageBody::schema() else { unreachable!("it is a struct") };
+        let as_in_page = page.properties.into_keys().filter(|name| name != "content_html");
+        let part = as_in_page.fold(ObjectBuilder::new(), |part, name| {
+            part.property(&name, Ref::new(format!("#/components/schemas/Page/properties/{name}"))).required(name)
         });
         part.description(Some("A page with a part of its content, without `content_html`."))
             .property("total_chars", count("The length of the whole content in characters (Unicode scalar values)."))

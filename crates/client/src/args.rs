@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use directories::ProjectDirs;
+use serde::Serialize;
 
 use crate::key_file::KeyFile;
 use crate::{ClientError, Result};
@@ -87,14 +88,28 @@ fn server(text: &str) -> Result<Origin, OriginError> {
     if local.is_local() { Ok(local) } else { Origin::parse(&format!("https://{text}")) }
 }
 
+/// What a page has besides its text, as the server takes it.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct DetailsArgs {
+    /// Title of a single page [default: the first heading, else the file's name]
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) title: Option<String>,
+}
+
+impl DetailsArgs {
+    pub(crate) fn new(title: Option<&str>) -> Self {
+        Self { title: title.map(str::to_owned) }
+    }
+}
+
 #[derive(Args)]
 pub struct PublishArgs {
     /// Markdown files, a page each; - reads standard input
     #[arg(value_name = "FILE", default_value = STANDARD)]
     pub(crate) files: Vec<PathBuf>,
-    /// Title of a single page [default: the first heading, else the file's name]
-    #[arg(long)]
-    pub(crate) title: Option<String>,
+    #[command(flatten)]
+    pub(crate) details: DetailsArgs,
     /// Publish the same file a second time
     #[arg(long)]
     pub(crate) again: bool,
@@ -126,13 +141,13 @@ pub struct ListArgs {
 }
 
 #[derive(Args)]
+#[command(mut_arg("title", |title| title.help("New title; an empty one removes it")))]
 pub struct UpdateArgs {
     /// Replace the text even if the page was changed elsewhere
     #[arg(long)]
     pub(crate) force: bool,
-    /// New title; an empty one removes it
-    #[arg(long)]
-    pub(crate) title: Option<String>,
+    #[command(flatten)]
+    pub(crate) details: DetailsArgs,
     #[command(flatten)]
     pub(crate) target: PageArgs,
     /// Markdown file; - reads standard input [default: the file that was published]

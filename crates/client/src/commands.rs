@@ -6,12 +6,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use http::Method;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tempfile::Builder;
 use ureq::Agent;
 
 use crate::api::{Api, authorized, explain};
-use crate::args::{ClientCommand, DeleteArgs, GetArgs, KeyArgs, ListArgs, PageArgs, PublishArgs, STANDARD, UpdateArgs};
+use crate::args::{
+    ClientCommand, DeleteArgs, DetailsArgs, GetArgs, KeyArgs, ListArgs, PageArgs, PublishArgs, STANDARD, UpdateArgs,
+};
 use crate::key_file::{self, KeyFile, SavedKey};
 use crate::page::{PageReference, published_from};
 use crate::publish::{Draft, Published, publish};
@@ -43,15 +45,18 @@ pub(crate) fn run(command: ClientCommand, agent: &Agent) -> Result<()> {
     }
 }
 
-fn publish_all(PublishArgs { files, title, again, open, json, connection }: &PublishArgs, agent: &Agent) -> Result<()> {
-    if files.len() > 1 && title.is_some() {
+fn publish_all(
+    PublishArgs { files, details, again, open, json, connection }: &PublishArgs,
+    agent: &Agent,
+) -> Result<()> {
+    if files.len() > 1 && details.title.is_some() {
         return Err(ClientError::Usage("--title works with one file only".to_owned()));
     }
     let server = connection.server()?;
     let keys = connection.keys()?;
     let api = Api { agent, wait: connection.wait };
     for file in files {
-        let draft = draft(file, title.as_deref())?;
+        let draft = draft(file, details)?;
         if !again && let Some(source) = &draft.source {
             expect_new(&name_of(file), source, &server, &keys.keys()?)?;
         }
@@ -70,17 +75,17 @@ fn publish_all(PublishArgs { files, title, again, open, json, connection }: &Pub
 }
 
 /// The title is the given one, the one in the text, or the file's name.
-fn draft(file: &Path, title: Option<&str>) -> Result<Draft> {
+fn draft(file: &Path, details: &DetailsArgs) -> Result<Draft> {
     let content = page_text(file)?;
     if content.is_empty() {
         return Err(ClientError::Failed(format!("nothing to publish: {} is empty", name_of(file))));
     }
     let source = (!is_standard(file)).then(|| fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()));
     let stem = || Some(source.as_ref()?.file_stem()?.to_str()?.to_owned()).filter(|stem| Title::parse(stem).is_ok());
-    let title = title.map(str::to_owned).or_else(|| title_in(&content)).or_else(stem);
+    let title = details.title.clone().or_else(|| title_in(&content)).or_else(stem);
     let none = || ClientError::Usage("no title: start the text with \"# Title\" or use --title".to_owned());
     let title = title.ok_or_else(none)?;
-    Ok(Draft { title, content, others: Map::new(), source })
+    Ok(Draft { title, content, others: fields(None, details), source })
 }
 
 /// The front matter's or the first heading's, cut to the length of a title.
@@ -103,11 +108,12 @@ fn expect_new(name: &str, source: &Path, server: &Origin, saved: &[SavedKey]) ->
     Ok(())
 }
 
-fn update(UpdateArgs { target, file, title, force }: UpdateArgs, agent: &Agent) -> Result<()> {
+fn update(UpdateArgs { target, file, mut details, force }: UpdateArgs, agent: &Agent) -> Result<()> {
     let PageArgs { page: name, connection } = target;
     let (page, key, saved) = connection.find_own(&name)?;
-    let file = file.or(saved.source.filter(|_| title.is_none()));
-    if file.is_none() && title.is_none() {
+    let is_of_text = details == DetailsArgs::default();
+    let file = file.or(saved.source.filter(|_| is_of_text));
+    if file.is_none() && is_of_text {
         return Err(ClientError::Usage(
             "give the Markdown file or --title: the page wasn't published from a file here".to_owned(),
         ));
@@ -131,19 +137,19 @@ fn update(UpdateArgs { target, file, title, force }: UpdateArgs, agent: &Agent) 
         let old = title_in(now["content"].as_str()?).filter(|old| now["title"] == old.as_str())?;
         title_in(content).filter(|new| *new != old)
     };
-    let title = title.or_else(|| follows(content.as_deref()?));
-    let change = fields(content.as_deref(), title.as_deref());
+    details.title = details.title.or_else(|| follows(content.as_deref()?));
+    let change = fields(content.as_deref(), &details).into();
     let answer = api.change(&page, &key, Some(&read).filter(|_| !force), &change)?;
     let sent = answer["updated_at"].as_str().filter(|_| content.is_some() || is_as_sent);
-    remember(&connection.keys()?, &page, title.as_deref(), sent)?;
+    remember(&connection.keys()?, &page, details.title.as_deref(), sent)?;
     hint("Updated.");
     Ok(())
 }
 
-/// The body of an update.
-fn fields(content: Option<&str>, title: Option<&str>) -> Value {
-    let fields = [("content", content), ("title", title)];
-    fields.into_iter().filter_map(|(name, text)| Some((name, text?))).collect()
+/// The body of a request.
+fn fields(content: Option<&str>, details: &DetailsArgs) -> Map<String, Value> {
+    let details = json!(details).as_object().cloned().unwrap_or_default();
+    details.into_iter().chain(content.map(|content| ("content".to_owned(), json!(content)))).collect()
 }
 
 /// Opens the title and Markdown of a page in the user's editor. The file is private, and stays if the update fails.
@@ -164,7 +170,8 @@ fn edit(args: &PageArgs, agent: &Agent) -> Result<()> {
         }
         let (typed, after) = title_and_text(&after);
         let new = typed.filter(|typed| *typed != title);
-        let answer = api.change(&page, &key, Some(&read), &fields(Some(after), new))?;
+        let change = fields(Some(after), &DetailsArgs::new(new)).into();
+        let answer = api.change(&page, &key, Some(&read), &change)?;
         // A file of the page is behind the page now.
         let sent = answer["updated_at"].as_str().filter(|_| saved.source.is_none());
         remember(&args.connection.keys()?, &page, new, sent)?;

@@ -23,6 +23,7 @@ use crate::http::extract::{Asked, SlugParam};
 use crate::http::metadata;
 use crate::http::state::AppState;
 use handbill_pages::service::Created;
+use handbill_pages::values::details::DetailsInput;
 use handbill_pages::values::quota::Quota;
 use handbill_pages::values::slug::Slug;
 use handbill_pages::values::{content, title};
@@ -38,13 +39,13 @@ pub(super) const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origi
 pub(super) const KEY_WARNING: &str =
     "Your text contains what looks like an edit key. Anyone who reads it could change or delete that page.";
 
-#[derive(Clone, Copy, Debug, Template)]
+#[derive(Clone, Debug, Template)]
 #[template(path = "editor.html")]
 pub(super) struct EditorTemplate<'a> {
     pub(super) layout: Layout<'a>,
     /// The answer to a post has no address of its own.
     pub(super) is_answer: bool,
-    pub(super) title: &'a str,
+    pub(super) details: DetailsInput,
     pub(super) content: &'a str,
     /// Why the text was refused, or a warning beside the preview.
     pub(super) message: Option<&'a str>,
@@ -87,7 +88,7 @@ struct HelpTemplate<'a> {
 
 impl<'a> EditorTemplate<'a> {
     pub(super) fn new(layout: Layout<'a>) -> Self {
-        Self { layout, is_answer: false, title: "", content: "", message: None, preview: None }
+        Self { layout, is_answer: false, details: DetailsInput::default(), content: "", message: None, preview: None }
     }
 }
 
@@ -298,7 +299,6 @@ mod tests {
         let base_url = Origin::parse("https://pages.example").unwrap();
         let hostile = "\n</textarea><script>alert(1)</script>\"";
         let editor = EditorTemplate {
-            title: hostile,
             content: hostile,
             message: Some(hostile),
             ..EditorTemplate::new(Layout::new(&base_url, &[]))

@@ -30,7 +30,7 @@ use crate::http::state::AppState;
 use crate::http::types::{CreatedBody, page_url};
 use crate::telemetry::http::RoutePart;
 use handbill_pages::service::{BodyError, Created, Limited, PageFields, Preview, ServiceError};
-use handbill_pages::values::details::{DetailsInput, FieldError};
+use handbill_pages::values::details::FieldError;
 use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::title::Title;
 
@@ -156,7 +156,7 @@ impl Post<'_> {
             AnswerForm::Html => {
                 let (view, editor) = (PreviewView { title, article: &article }, self.editor(sent));
                 let size = article.len() + 2 * editor.content.len();
-                let holds_key = [editor.title, editor.content].into_iter().any(EditKey::stands_in);
+                let holds_key = editor.details.texts().chain([editor.content]).any(EditKey::stands_in);
                 let message = holds_key.then_some(KEY_WARNING);
                 html(&EditorTemplate { preview: Some(view), message, ..editor }, size)
             }
@@ -182,10 +182,8 @@ impl Post<'_> {
     }
 
     fn editor<'a>(&'a self, sent: &'a PageFields) -> EditorTemplate<'a> {
-        // A new field asks here whether the form has it.
-        let DetailsInput { title } = &sent.details;
         EditorTemplate {
-            title: title.as_set().map_or("", String::as_str),
+            details: sent.details.clone(),
             content: sent.content.as_set().map_or("", |content| content),
             is_answer: true,
             ..EditorTemplate::new(Layout::of(self.app))

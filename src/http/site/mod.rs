@@ -31,10 +31,8 @@ use crate::http::metadata;
 use crate::http::negotiation::prefers;
 use crate::http::types::page_url;
 use handbill_pages::service::ServiceError;
-use handbill_pages::values::details::Details;
 use handbill_pages::values::page::Page;
 use handbill_pages::values::slug::Slug;
-use handbill_pages::values::title::Title;
 
 pub(in crate::http) const MARKDOWN_TYPE: &str = "text/markdown; charset=utf-8";
 pub(in crate::http) const MARKDOWN: HeaderValue = HeaderValue::from_static(MARKDOWN_TYPE);
@@ -116,13 +114,11 @@ pub(in crate::http) fn html_of(page: &Page, app: &AppState) -> String {
     let url = page_url(&page.head.slug, &app.base_url);
     let markdown_url = format!("{url}.md");
     let report_url = app.site.abuse_contact.as_ref().map(|contact| contact.report(&url));
-    // A new field asks here whether readers see it.
-    let Details { title, unknown: _ } = &page.head.state.details;
     let template = PageTemplate {
         layout: Layout::of(app),
         url: &url,
         markdown_url: &markdown_url,
-        title: title.as_ref().map(Title::as_str),
+        details: &page.head.state.details,
         content_html: &page.text.html,
         code_blocks: &page.text.code_blocks,
         language: page.text.language,

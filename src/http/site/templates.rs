@@ -25,11 +25,13 @@ use crate::http::metadata;
 use crate::http::state::AppState;
 use crate::settings::SiteLink;
 use handbill_pages::ports::rate_limiter::LimitKind;
+use handbill_pages::values::details::Details;
 use handbill_pages::values::language::{Language, UNDETERMINED};
 use handbill_pages::values::origin::Origin;
 use handbill_pages::values::plain_text::{collapsed, shorten, without_title};
 use handbill_pages::values::quota::Quota;
 use handbill_pages::values::timestamp::UnixMillis;
+use handbill_pages::values::title::Title;
 
 pub(super) static PAGE_POLICY: LazyLock<HeaderValue> = LazyLock::new(|| policy("", "form-action 'none'"));
 
@@ -66,7 +68,7 @@ pub struct PageTemplate<'a> {
     pub url: &'a str,
     pub markdown_url: &'a str,
     /// Without a title, a page is named after its text, and its `h1` says that it is untitled.
-    pub title: Option<&'a str>,
+    pub details: &'a Details,
     /// Sanitised; shown as `article` returns it.
     pub content_html: &'a str,
     pub code_blocks: &'a [u32],
@@ -122,7 +124,7 @@ impl PageTemplate<'_> {
 
     /// The title, or how the text begins.
     fn name(&self) -> Cow<'_, str> {
-        match (self.title, shorten(self.description, MAX_NAME_CHARS)) {
+        match (self.details.title(), shorten(self.description, MAX_NAME_CHARS)) {
             (Some(title), _) => title.into(),
             (None, beginning) if beginning.is_empty() => UNTITLED.into(),
             (None, beginning) => beginning.into(),
@@ -131,14 +133,14 @@ impl PageTemplate<'_> {
 
     /// Without a leading heading that repeats the title.
     fn described(&self) -> Option<&str> {
-        let repeated =
-            self.title.filter(|title| without_heading(self.content_html, title).len() < self.content_html.len());
+        let title = self.details.title();
+        let repeated = title.filter(|title| without_heading(self.content_html, title).len() < self.content_html.len());
         let rest = repeated.map_or(self.description, |title| without_title(self.description, &collapsed(title)));
         Some(rest).filter(|text| !text.is_empty())
     }
 
     fn article(&self) -> Cow<'_, str> {
-        article(self.content_html, self.code_blocks, self.title)
+        article(self.content_html, self.code_blocks, self.details.title())
     }
 
     /// Escaped for HTML.
@@ -181,11 +183,12 @@ pub fn html<T: Template>(template: &T, content_bytes: usize) -> String {
 pub fn fingerprint() -> &'static str {
     static FINGERPRINT: LazyLock<String> = LazyLock::new(|| {
         let address = Origin::parse("https://pages.example").expect("it is an origin");
+        let (untitled, titled) = (Details::default(), Details::with_title(Title::parse("A").expect("it is a title")));
         let bare = PageTemplate {
             layout: Layout::new(&address, &[]),
             url: "https://pages.example/a",
             markdown_url: "https://pages.example/a.md",
-            title: None,
+            details: &untitled,
             content_html: "<h2>A</h2>\n<h3>B</h3>\n<p><a href=\"#b\">c</a> <img src=\"https://d.example/e\" alt=\"f\"></p>\n<pre>g</pre>\n",
             code_blocks: &[],
             language: None,
@@ -195,8 +198,8 @@ pub fn fingerprint() -> &'static str {
             noindex: false,
             report_url: None,
         };
-        let (title, report_url) = (Some("A"), Some("mailto:a@b.example?subject=c"));
-        let full = PageTemplate { title, report_url, noindex: true, updated_at: UnixMillis::new(1), ..bare };
+        let (details, report_url) = (&titled, Some("mailto:a@b.example?subject=c"));
+        let full = PageTemplate { details, report_url, noindex: true, updated_at: UnixMillis::new(1), ..bare };
         let pages = [html(&bare, 0), html(&full, 0), FAVICON.to_owned()];
         assets::short_hash(pages.iter().map(String::as_bytes))
     });
@@ -225,12 +228,16 @@ mod tests {
         Layout::new(&BASE_URL, &[])
     }
 
+    fn titled(title: &str) -> &'static Details {
+        Box::leak(Box::new(Details::with_title(Title::parse(title).unwrap())))
+    }
+
     fn page() -> PageTemplate<'static> {
         PageTemplate {
             layout: layout(),
             url: "https://pages.example/a-22222222",
             markdown_url: "https://pages.example/a-22222222.md",
-            title: Some("A title"),
+            details: titled("A title"),
             content_html: "<p>Text.</p>\n",
             code_blocks: &[],
             language: None,
@@ -249,7 +256,7 @@ mod tests {
     #[test]
     fn a_title_and_a_description_are_escaped_wherever_they_stand() {
         let hostile = "</title><script>alert(1)</script>\" onload='x' &amp;";
-        let html = super::html(&PageTemplate { title: Some(hostile), description: hostile, ..page() }, 0);
+        let html = super::html(&PageTemplate { details: titled(hostile), description: hostile, ..page() }, 0);
         assert!(!html.contains("<script") && !html.contains("\" onload") && !html.contains("onload='"));
         let escaped = "&#60;/title&#62;&#60;script&#62;alert(1)&#60;/script&#62;&#34; onload=&#39;x&#39; &#38;amp;";
         assert!(html.contains(&format!("<title>{escaped}</title>")));
@@ -293,12 +300,13 @@ mod tests {
     #[test]
     fn a_page_without_a_title_is_named_by_its_text() {
         let text = "It begins with a sentence that is rather longer than a name should be.";
-        let html = super::html(&PageTemplate { title: None, description: text, ..page() }, 0);
+        let html = super::html(&PageTemplate { details: &Details::default(), description: text, ..page() }, 0);
         assert!(html.contains("<title>It begins with a sentence that is rather longer than a name…</title>"));
         assert!(html.contains("\"og:title\" content=\"It begins"));
         assert!(html.contains("<h1 class=\"unseen\" lang=\"en\" dir=\"ltr\">Untitled page</h1>"));
 
-        let html = super::html(&PageTemplate { title: None, content_html: "", description: "", ..page() }, 0);
+        let html =
+            super::html(&PageTemplate { details: &Details::default(), content_html: "", description: "", ..page() }, 0);
         assert!(html.contains("<title>Untitled page</title>"));
         assert!(!html.contains("description"));
     }
@@ -306,7 +314,7 @@ mod tests {
     #[test]
     fn a_description_does_not_repeat_the_title() {
         let described = |title, content_html, description| {
-            PageTemplate { title: Some(title), content_html, description, ..page() }.described().map(str::to_owned)
+            PageTemplate { details: titled(title), content_html, description, ..page() }.described().map(str::to_owned)
         };
         let repeated = described("A title", "<h2>A title</h2>\n<p>Text.</p>\n", "A title · Text.");
         assert_eq!(repeated.as_deref(), Some("Text."));

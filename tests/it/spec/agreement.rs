@@ -3,12 +3,15 @@
 
 use std::collections::BTreeSet;
 
-use clap::{Command, Subcommand};
+use clap::{Command, Subcommand, ValueEnum};
+use handbill::admin::records::Field;
 use handbill::http::error::Code;
 use handbill::http::metadata;
 use handbill_client::ClientCommand;
+use serde_json::{Value, json};
 
 use super::discovery::{AGENT_CARD, CARD, DOCUMENTS, LLMS, PROTECTED_RESOURCE, json};
+use super::form::{field as part, form};
 use crate::in_process::app::{BASE_URL, Setup, TestApp};
 use crate::in_process::document::DOCUMENT;
 use crate::in_process::exchange::Request;
@@ -25,29 +28,60 @@ fn paths_of_ours(text: &str) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn every_field_that_a_create_takes_is_in_answers_updates_the_editor_and_the_client() {
+async fn every_field_that_a_create_takes_is_taken_and_shown_everywhere() {
     let schemas = &DOCUMENT.0["components"]["schemas"];
-    let app = TestApp::new();
-    let (new, edit) = (app.get("/").await, app.get("/a-page-22222222/edit").await);
-    let sheet = include_str!("../../../src/http/site/assets/sheet.js");
-    let changes = include_str!("../../../src/http/site/assets/edit.js");
-    let commands = ClientCommand::augment_subcommands(Command::new("handbill"));
-    let takes = |command: &str, field: &str| {
-        commands.find_subcommand(command).unwrap().get_arguments().any(|argument| argument.get_long() == Some(field))
+    let app = Setup::unlimited().start();
+    let edit = app.get("/a-page-22222222/edit").await;
+    let client = ClientCommand::augment_subcommands(Command::new("handbill"));
+    let takes = |command: &Command, name: &str, field: &str| {
+        let command = command.find_subcommand(name).unwrap();
+        command.get_arguments().any(|argument| argument.get_long() == Some(field))
     };
-    for field in schemas["CreatePage"]["properties"].as_object().unwrap().keys().filter(|field| *field != "edit_key") {
-        for schema in ["UpdatePage", "Page"] {
-            assert!(schemas[schema]["properties"].get(field).is_some(), "{schema}: {field}");
-        }
-        assert!(new.text().contains(&format!(r#"name="{field}""#)), "the form: {field}");
+    let listed = Field::value_variants().iter().filter_map(Field::to_possible_value);
+    let listed: Vec<_> = listed.map(|field| field.get_name().to_owned()).collect();
+    let tool = async |name: &str, arguments: Value| {
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}});
+        let answer = app.send(Request::new("POST", "/mcp").json(call.to_string())).await;
+        answer.json()["result"]["structuredContent"].clone()
+    };
+    let fields = schemas["CreatePage"]["properties"].as_object().unwrap().keys();
+    for field in fields.filter(|field| !["content", "edit_key"].contains(&field.as_str())) {
         assert!(edit.text().contains(&format!(r#"id="{field}""#)), "the page for editing: {field}");
-        assert!(sheet.contains(&format!("{field}: {field}.value")), "a draft: {field}");
-        assert!(sheet.contains(&format!("{field}.value = text.{field}")), "what the editor is filled with: {field}");
-        assert!(sheet.contains(&format!("fields.append('{field}'")), "what the editor sends: {field}");
-        assert!(changes.contains(&format!("'{field}'")), "what an edit sends: {field}");
-        // The client takes the text from a file.
-        let has_flags = takes("publish", field) && takes("update", field);
-        assert!(has_flags || field == "content", "the client: {field}");
+        assert!(listed.contains(field), "export --fields: {field}");
+        assert!(["publish", "update"].iter().all(|name| takes(&client, name, field)), "the client: {field}");
+        let (first, second) = (format!("<i>{field}"), format!("<b>{field}"));
+        let with = |value: &str| {
+            let mut sent = json!({"title": "A title", "content": "A text."});
+            sent[field] = json!(value);
+            sent
+        };
+        let escaped = first.replace('<', "&#60;").replace('>', "&#62;");
+        let form = |action: &str| {
+            let sent = with(&first);
+            let parts = sent.as_object().unwrap().iter().map(|(name, text)| part(name, text.as_str().unwrap()));
+            form(&parts.chain([part("action", action)]).collect::<Vec<_>>())
+        };
+        let posted = app.send(form("publish").header("accept", "application/json")).await;
+        let answered = app.create(with(&first).to_string()).await;
+        let called = tool("create_page", with(&first)).await;
+        for created in [posted.expect_status(201).json(), answered.expect_status(201).json(), called] {
+            let [slug, key] = ["slug", "edit_key"].map(|name| created[name].as_str().unwrap());
+            assert_eq!(app.page(slug).await[field], first, "{created}");
+            assert!(app.get(&format!("/{slug}")).await.text().contains(&escaped), "the page for people: {field}");
+            let part = app.get(&format!("/api/pages/{slug}?max_chars=1")).await.json();
+            assert_eq!(part[field], first, "a part");
+            assert!(schemas["PagePart"]["properties"].get(field).is_some(), "the schema of a part: {field}");
+            let change = json!({"slug": slug, "edit_key": key, field: second});
+            assert_eq!(tool("update_page", change).await[field], second);
+            let updated = app.send(Request::update(slug, json!({field: first}).to_string()).key(key)).await;
+            assert_eq!(updated.json()[field], first);
+        }
+        let shown = app.send(form("preview").header("accept", "text/html")).await;
+        let given_back = shown
+            .text()
+            .split("</textarea>")
+            .any(|text| text.contains(&format!(r#"name="{field}""#)) && text.ends_with(&escaped));
+        assert!(given_back, "the form: {field}");
     }
 }
 

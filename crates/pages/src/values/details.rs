@@ -71,6 +71,12 @@ impl Details {
 }
 
 impl DetailsInput {
+    /// Each text that was sent.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        let Self { title } = self;
+        [title].map(Patch::text).into_iter()
+    }
+
     pub fn check(self) -> Result<DetailsPatch, FieldError> {
         let Self { title } = self;
         let title = match title {
@@ -128,6 +134,13 @@ impl<T> Patch<T> {
 
     pub fn as_set(&self) -> Option<&T> {
         if let Self::Set(value) = self { Some(value) } else { None }
+    }
+}
+
+impl Patch<String> {
+    /// For a form; empty if no text was sent.
+    pub fn text(&self) -> &str {
+        self.as_set().map_or("", String::as_str)
     }
 }
 

@@ -3,7 +3,7 @@
 import { hideLink, isLinkSafe, showLink } from './editlink.js';
 import { dropDraft, findKey, findSlug, forget, keep, keepInTab, pages, saved, tabKey, takeDraft } from './keys.js';
 import { closePreview, follow, startPreview, togglePreview } from './preview.js';
-import { askForBreaks, check, content, fill, guard, helpTyping, sheet, title } from './sheet.js';
+import { askForBreaks, check, content, differing, fill, guard, helpTyping, sheet, textOf } from './sheet.js';
 import { $, Problem, answer, ask, confirmOn, element, mark, once, say } from './ui.js';
 
 const slug = $('page').value;
@@ -96,8 +96,7 @@ function show(text) {
 }
 
 function load({ body, etag }) {
-    // A field has LF alone, whatever the page's source has.
-    opened = { title: body.title ?? '', content: body.content.replace(/\r\n?/g, '\n'), updated_at: body.updated_at, etag };
+    opened = { ...textOf(body), updated_at: body.updated_at, etag };
     show(opened);
 }
 
@@ -124,7 +123,7 @@ $('remove').addEventListener('click', () => {
 
 /** The fields of `text` that differ from the page; none if they are equal. */
 function changes(text = sheet()) {
-    const changed = ['title', 'content'].filter((field) => text[field] !== opened[field]).map((field) => [field, text[field]]);
+    const changed = differing(text, opened).map((field) => [field, text[field] ?? '']);
     return changed.length ? Object.fromEntries(changed) : null;
 }
 
@@ -151,7 +150,7 @@ async function save(etag) {
         if (problem.status !== 412) return understand(problem);
         const now = await ask(path, { expect: hasText });
         // It may be this very text, saved by a request whose answer was lost.
-        if ((now.body.title ?? '') === title.value && now.body.content === content.value) return done(now);
+        if (!differing(textOf(now.body), sheet()).length) return done(now);
         choose(draft(), now);
     }
 }

@@ -3,7 +3,7 @@
 import { hideLink, isLinkSafe, showLink } from './editlink.js';
 import { dropDraft, isPage, keep, newKey, notePublished, published, saved, takeDraft } from './keys.js';
 import { closePreview, follow, startPreview, togglePreview } from './preview.js';
-import { askForBreaks, check, content, count, fill, form, guard, helpTyping, sheet, title } from './sheet.js';
+import { askForBreaks, check, content, count, differing, fill, form, guard, helpTyping, sheet, title } from './sheet.js';
 import { $, Problem, answer, ask, copy, element, once, say, tell } from './ui.js';
 
 const editor = $('editor');
@@ -15,7 +15,7 @@ let sent = null;
 let isSending = false;
 
 const keepDraft = guard('', () => {
-    const isEmpty = !title.value && !content.value;
+    const isEmpty = !Object.values(sheet()).join('');
     $('discard').hidden = isEmpty;
     return isEmpty ? null : { ...sheet(), ...(sent && { sent }) };
 }, 'Draft saved', () => !isSending && isLinkSafe());
@@ -29,7 +29,7 @@ function show(text) {
 
 $('discard').addEventListener('click', () => {
     const discarded = { ...sheet(), sent };
-    show({ title: '', content: '' });
+    show({});
     say('Draft discarded.', '', answer('Undo', () => {
         show(discarded);
         content.focus();
@@ -54,7 +54,7 @@ async function openFile(file) {
     }
     // The first heading becomes the title by itself, and so does front matter's title.
     const name = /^#/m.test(text) || /^\ufeff?---\s[^]*?^title:/m.test(text) ? '' : file.name.replace(/\.\w{1,8}$/, '');
-    show({ title: title.value || name, content: text });
+    show({ ...sheet(), title: title.value || name, content: text });
     say(`${file.name} was opened.`);
 }
 
@@ -81,7 +81,7 @@ const isLost = ({ status }) => navigator.onLine && [0, 502, 504].includes(status
 
 /** Sends the text with its key, which is stored before. If it is sent again, the server finds the page that it made. */
 async function send() {
-    if (sent?.title !== title.value || sent.content !== content.value) sent = { ...sheet(), edit_key: newKey() };
+    if (!sent || differing(sent, sheet()).length) sent = { ...sheet(), edit_key: newKey() };
     keepDraft();
     for (const pause of [...AGAIN_AFTER, null]) {
         const body = form('publish');
@@ -115,7 +115,7 @@ const publish = once(publishButton, async () => {
     showReceipt({ ...made, title: name || made.slug });
     editor.hidden = true;
     closePreview();
-    fill({ title: '', content: '' });
+    fill({});
     tell('');
     scrollTo(0, 0);
     // A heading has become the title.
@@ -167,7 +167,7 @@ function restore() {
     const draft = isAnswer ? null : takeDraft('');
     if (draft) show(draft);
     else keepDraft();
-    const isOther = draft && found.content && (found.content !== draft.content || found.title !== draft.title);
+    const isOther = draft && found.content && differing(found, draft).length;
     if (draft || (!isAnswer && found.content)) {
         say('Your draft is back.', '', ...(isOther ? [answer('Use the text that was here', () => show(found))] : []));
     } else if (published() && performance.getEntriesByType('navigation')[0].type !== 'navigate') {

@@ -1,6 +1,6 @@
 // The preview, made by the server's own renderer: beside the text where there is room, else in its place.
 
-import { content, excess, form, title } from './sheet.js';
+import { content, excess, form, sheet, title } from './sheet.js';
 import { $, Problem, ask, clock } from './ui.js';
 
 // The one policy that may write HTML, for the one text that the server has sanitised. Published pages run no script at all.
@@ -45,7 +45,7 @@ function write(heading, html) {
 /** Shows the text as it is now. Call this at once if the text was replaced, not typed. */
 export async function follow() {
     clearTimeout(timer);
-    const now = JSON.stringify([title.value, content.value]);
+    const now = JSON.stringify(sheet());
     if (pane.hidden || now === asked) return;
     asked = now;
     if (excess()) return note(`${excess()}. Shorten it to see the preview.`);

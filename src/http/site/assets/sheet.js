@@ -1,9 +1,12 @@
-// The sheet: its two fields, help while typing, how long the fields are, whether they may be sent, and when they are stored.
+// The sheet: its fields, help while typing, how long the fields are, whether they may be sent, and when they are stored.
 
 import { TAKEN, dropDraft, isDraft, saveDraft, takeDraft } from './keys.js';
 import { $, Problem, answer, mark, say } from './ui.js';
 
-export const [title, content] = [$('title'), $('content')];
+/** The fields of a page, by name. Each is a text area of the sheet with its name as `id`. */
+const fields = Object.fromEntries([...document.querySelectorAll('.sheet textarea')].map((field) => [field.id, field]));
+export const { title, content } = fields;
+const names = Object.keys(fields);
 
 const [MAX_BYTES, MAX_CHARS] = [$('count').dataset.maxBytes, $('count').dataset.maxChars].map(Number);
 
@@ -94,7 +97,7 @@ export function check() {
     count();
     if (excess()) throw new Problem(`${excess()}. Shorten it, or split it into several pages.`, { field: content });
     if ($('title-problem').textContent) throw new Problem($('title-problem').textContent, { field: title });
-    const keys = `${title.value} ${content.value}`.match(/hbk_[0-9A-Za-z]{43}/g)?.join();
+    const keys = Object.values(sheet()).join(' ').match(/hbk_[0-9A-Za-z]{43}/g)?.join();
     if (!keys || keys === warned) return;
     warned = keys;
     throw new Problem(`${$('status').dataset.keyWarning} Not published yet: press ${act} again if you mean it.`);
@@ -102,22 +105,31 @@ export function check() {
 
 export function fill(text) {
     mayJoin = false;
-    title.value = text.title;
-    content.value = text.content;
-    for (const field of [title, content]) mark(field, '');
+    for (const name of names) {
+        fields[name].value = text[name] ?? '';
+        mark(fields[name], '');
+    }
     count();
 }
 
 /** The text as a form. A file keeps its line breaks; a field's would become CR LF. */
 export function form(action) {
-    const fields = new FormData();
-    if (title.value.trim()) fields.append('title', title.value);
-    fields.append('content', new Blob([content.value], { type: 'text/markdown' }), '');
-    fields.append('action', action);
-    return fields;
+    const form = new FormData();
+    for (const [name, text] of Object.entries(sheet())) {
+        if (name === 'content') form.append(name, new Blob([text], { type: 'text/markdown' }), '');
+        else if (text.trim()) form.append(name, text);
+    }
+    form.append('action', action);
+    return form;
 }
 
-export const sheet = () => ({ title: title.value, content: content.value });
+export const sheet = () => Object.fromEntries(names.map((name) => [name, fields[name].value]));
+
+/** What the sheet would show of `page`: a field has LF alone, whatever the page's source has. */
+export const textOf = (page) => Object.fromEntries(names.map((name) => [name, (page[name] ?? '').replace(/\r\n?/g, '\n')]));
+
+/** The names of the fields in which two texts differ. */
+export const differing = (one, other) => names.filter((name) => (one[name] ?? '') !== (other[name] ?? ''));
 
 /**
  * Keeps the draft of the page `slug` while the sheet is written and when it is left: what `draft()` returns, or none. The counter
@@ -142,8 +154,8 @@ export function guard(slug, draft, words, isSafe) {
     };
     content.form.addEventListener('input', ({ target }) => {
         // The form has the chooser of files too.
-        if (target !== title && target !== content) return;
-        if (target === title && /[\r\n]/.test(title.value)) title.value = title.value.replace(/[\r\n]+/g, ' ');
+        if (!Object.values(fields).includes(target)) return;
+        if (target !== content && /[\r\n]/.test(target.value)) target.value = target.value.replace(/[\r\n]+/g, ' ');
         mark(target, '');
         say('');
         count();
