@@ -25,7 +25,7 @@ use crate::http::metadata;
 use crate::http::state::AppState;
 use crate::settings::SiteLink;
 use handbill_pages::ports::rate_limiter::LimitKind;
-use handbill_pages::values::details::Details;
+use handbill_pages::values::details::{Details, UnknownMembers};
 use handbill_pages::values::language::{Language, UNDETERMINED};
 use handbill_pages::values::origin::Origin;
 use handbill_pages::values::plain_text::{collapsed, shorten, without_title};
@@ -183,7 +183,9 @@ pub fn html<T: Template>(template: &T, content_bytes: usize) -> String {
 pub fn fingerprint() -> &'static str {
     static FINGERPRINT: LazyLock<String> = LazyLock::new(|| {
         let address = Origin::parse("https://pages.example").expect("it is an origin");
-        let (untitled, titled) = (Details::default(), Details::with_title(Title::parse("A").expect("it is a title")));
+        let untitled = Details::default();
+        // Each field is named, so that the compiler asks for a new one.
+        let titled = Details { title: Title::parse("A").ok(), unknown: UnknownMembers::new() };
         let bare = PageTemplate {
             layout: Layout::new(&address, &[]),
             url: "https://pages.example/a",

@@ -47,6 +47,11 @@ async fn every_field_that_a_create_takes_is_taken_and_shown_everywhere() {
     let fields = schemas["CreatePage"]["properties"].as_object().unwrap().keys();
     for field in fields.filter(|field| !["content", "edit_key"].contains(&field.as_str())) {
         assert!(edit.text().contains(&format!(r#"id="{field}""#)), "the page for editing: {field}");
+        assert!(schemas["PagePart"]["properties"].get(field).is_some(), "the schema of a part: {field}");
+        let longest = schemas["CreatePage"]["properties"][field]["maxLength"].as_u64().unwrap();
+        for schema in ["UpdatePage", "Page"] {
+            assert_eq!(schemas[schema]["properties"][field]["maxLength"], longest, "{schema}: {field}");
+        }
         assert!(listed.contains(field), "export --fields: {field}");
         assert!(["publish", "update"].iter().all(|name| takes(&client, name, field)), "the client: {field}");
         let (first, second) = (format!("<i>{field}"), format!("<b>{field}"));
@@ -62,20 +67,36 @@ async fn every_field_that_a_create_takes_is_taken_and_shown_everywhere() {
             form(&parts.chain([part("action", action)]).collect::<Vec<_>>())
         };
         let posted = app.send(form("publish").header("accept", "application/json")).await;
+        let raw = Request::new("POST", format!("/?{field}=%3Ci%3E{field}")).header("content-type", "text/markdown");
+        let raw = app.send(raw.header("accept", "application/json").body("# A heading")).await;
         let answered = app.create(with(&first).to_string()).await;
         let called = tool("create_page", with(&first)).await;
-        for created in [posted.expect_status(201).json(), answered.expect_status(201).json(), called] {
+        for created in [
+            posted.expect_status(201).json(),
+            raw.expect_status(201).json(),
+            answered.expect_status(201).json(),
+            called,
+        ] {
             let [slug, key] = ["slug", "edit_key"].map(|name| created[name].as_str().unwrap());
             assert_eq!(app.page(slug).await[field], first, "{created}");
             assert!(app.get(&format!("/{slug}")).await.text().contains(&escaped), "the page for people: {field}");
             let part = app.get(&format!("/api/pages/{slug}?max_chars=1")).await.json();
             assert_eq!(part[field], first, "a part");
-            assert!(schemas["PagePart"]["properties"].get(field).is_some(), "the schema of a part: {field}");
             let change = json!({"slug": slug, "edit_key": key, field: second});
             assert_eq!(tool("update_page", change).await[field], second);
             let updated = app.send(Request::update(slug, json!({field: first}).to_string()).key(key)).await;
             assert_eq!(updated.json()[field], first);
         }
+        let (page, longest) = (app.published().await, usize::try_from(longest).unwrap());
+        for (value, status) in [
+            (json!("a".repeat(longest)), 200),
+            (json!("a".repeat(longest + 1)), 400),
+            (json!(page.key), 400),
+            (Value::Null, 200),
+        ] {
+            app.update(&page, json!({field: value})).await.expect_status(status);
+        }
+        assert_eq!(app.page(&page.slug).await[field], Value::Null);
         let shown = app.send(form("preview").header("accept", "text/html")).await;
         let given_back = shown
             .text()
