@@ -126,7 +126,8 @@ impl Bridge<'_> {
     }
 
     fn create(&self, message: &Value, draft: Draft) -> Result<Value> {
-        let holds_key = [&draft.title, &draft.content].into_iter().any(|text| EditKey::stands_in(text));
+        let others = draft.others.values().filter_map(Value::as_str);
+        let holds_key = others.chain([&*draft.title, &*draft.content]).any(EditKey::stands_in);
         Ok(match publish(&self.api, &self.keys, &self.server, draft)? {
             Published::Saved(SavedKey { url, created_at, .. }) => {
                 let slug = url.rsplit('/').next();
