@@ -49,7 +49,7 @@ pub async fn read(
         RawPost { fields, is_preview: false }
     };
     if post.fields.details.title.as_set().is_none_or(|title| title.trim().is_empty()) {
-        post.fields.details = DetailsInput { title: title.into() };
+        post.fields.details.title = title.into();
     }
     post.is_preview |= is_preview;
     Ok(post)

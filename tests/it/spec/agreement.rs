@@ -61,12 +61,12 @@ async fn every_field_that_a_create_takes_is_taken_and_shown_everywhere() {
             sent
         };
         let escaped = first.replace('<', "&#60;").replace('>', "&#62;");
-        let form = |action: &str| {
-            let sent = with(&first);
+        let form = |value: &str, action: &str| {
+            let sent = with(value);
             let parts = sent.as_object().unwrap().iter().map(|(name, text)| part(name, text.as_str().unwrap()));
             form(&parts.chain([part("action", action)]).collect::<Vec<_>>())
         };
-        let posted = app.send(form("publish").header("accept", "application/json")).await;
+        let posted = app.send(form(&first, "publish").header("accept", "application/json")).await;
         let raw = Request::new("POST", format!("/?{field}=%3Ci%3E{field}")).header("content-type", "text/markdown");
         let raw = app.send(raw.header("accept", "application/json").body("# A heading")).await;
         let answered = app.create(with(&first).to_string()).await;
@@ -97,7 +97,9 @@ async fn every_field_that_a_create_takes_is_taken_and_shown_everywhere() {
             app.update(&page, json!({field: value})).await.expect_status(status);
         }
         assert_eq!(app.page(&page.slug).await[field], Value::Null);
-        let shown = app.send(form("preview").header("accept", "text/html")).await;
+        let warned = app.send(form(&page.key, "preview").header("accept", "text/html")).await;
+        assert!(warned.text().contains("<span>Your text contains what looks like an edit key."), "the form: {field}");
+        let shown = app.send(form(&first, "preview").header("accept", "text/html")).await;
         let given_back = shown
             .text()
             .split("</textarea>")
