@@ -210,7 +210,7 @@ pub struct PageBody {
 #[schema(as = PageOrPart)]
 #[serde(untagged)]
 pub enum ReadBody {
-    Page(PageBody),
+    Page(Box<PageBody>),
     Part(PartBody),
 }
 
