@@ -44,6 +44,8 @@ async fn every_field_that_a_create_takes_is_taken_and_shown_everywhere() {
         let answer = app.send(Request::new("POST", "/mcp").json(call.to_string())).await;
         answer.json()["result"]["structuredContent"].clone()
     };
+    let list = Request::new("POST", "/mcp").json(r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}"#);
+    let tools = app.send(list).await.json()["result"]["tools"].as_array().unwrap().clone();
     let fields = schemas["CreatePage"]["properties"].as_object().unwrap().keys();
     for field in fields.filter(|field| !["content", "edit_key"].contains(&field.as_str())) {
         assert!(edit.text().contains(&format!(r#"id="{field}""#)), "the page for editing: {field}");
@@ -51,6 +53,10 @@ async fn every_field_that_a_create_takes_is_taken_and_shown_everywhere() {
         let longest = schemas["CreatePage"]["properties"][field]["maxLength"].as_u64().unwrap();
         for schema in ["UpdatePage", "Page"] {
             assert_eq!(schemas[schema]["properties"][field]["maxLength"], longest, "{schema}: {field}");
+        }
+        for name in ["create_page", "update_page"] {
+            let tool = tools.iter().find(|tool| tool["name"] == name).unwrap();
+            assert_eq!(tool["inputSchema"]["properties"][field]["maxLength"], longest, "{name}: {field}");
         }
         assert!(listed.contains(field), "export --fields: {field}");
         assert!(["publish", "update"].iter().all(|name| takes(&client, name, field)), "the client: {field}");
