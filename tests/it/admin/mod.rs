@@ -52,6 +52,21 @@ impl OperatorsAnswer {
     }
 }
 
+/// The operators' routes over the pages of `app`, with the switch and the journal of `store`.
+fn routes(app: &TestApp, store: Arc<SqliteStore>, policy: PublishingPolicy) -> Router {
+    let (clock, metrics) = (Arc::clone(&app.clock) as SharedClock, Arc::clone(&app.metrics));
+    let pages = SharedStore::new(Arc::clone(&app.store) as _, CallMetrics::default(), Arc::clone(&clock));
+    router(AdminApi {
+        operators: Moderation::new(pages.clone(), clock, Random::System),
+        importer: Importer::new(pages, Deps::system().renderer),
+        store,
+        policy,
+        metrics,
+        audit: AuditLog::default(),
+        acts: TaskTracker::new(),
+    })
+}
+
 impl Operated {
     fn start() -> Self {
         Self::over(SqliteStore::temporary().unwrap())
@@ -67,20 +82,14 @@ impl Operated {
         let policy = PublishingPolicy::default();
         let setup = Setup::unlimited().policy(policy.clone());
         let app = setup.over(Arc::clone(&store) as Arc<dyn PageStore>).start();
-        let (clock, metrics) = (Arc::clone(&app.clock) as SharedClock, Arc::clone(&app.metrics));
-        let pages = Arc::clone(&app.store) as Arc<dyn PageStore>;
-        let renderer = Deps::system().renderer;
-        let pages = SharedStore::new(pages, CallMetrics::default(), Arc::clone(&clock));
-        let routes = router(AdminApi {
-            operators: Moderation::new(pages.clone(), Arc::clone(&clock), Random::System),
-            importer: Importer::new(pages, renderer),
-            store,
-            policy,
-            metrics,
-            audit: AuditLog::default(),
-            acts: TaskTracker::new(),
-        });
+        let routes = routes(&app, store, policy);
         Self { app, routes }
+    }
+
+    /// Another process on the same store.
+    fn another(&self) -> Self {
+        let store = Arc::new(SqliteStore::temporary().unwrap());
+        Self { app: self.app.clone(), routes: routes(&self.app, store, PublishingPolicy::default()) }
     }
 
     async fn ask(&self, method: &str, path: &str, body: impl ToString) -> OperatorsAnswer {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use handbill_pages::ports::page_store::{Expected, PageStore};
@@ -107,19 +108,34 @@ async fn of_takedowns_at_the_same_time_one_takes_the_page_down() {
     assert_eq!(outcomes.iter().filter(|outcome| *outcome == "already_deleted").count(), 9, "{outcomes:?}");
 }
 
-/// The takedown's outcome is unknown, and the page's owner deletes it before anybody looks again.
+/// The act's outcome is unknown, and another ends the page before anybody looks again.
 #[tokio::test]
-async fn a_page_that_its_owner_deleted_is_not_called_taken_down() {
+async fn an_act_of_unknown_outcome_claims_nothing_of_a_page_that_another_ended() {
     let operated = Operated::start();
-    let page = operated.app.published().await;
-    let (app, owner) = (operated.app.clone(), page.clone());
-    let delete = async move {
-        app.delete(&owner).await.expect_status(204);
+    let by_owner = async |operated: Operated, page: Published| {
+        operated.app.delete(&page).await.expect_status(204);
     };
-    operated.app.store.next(Operation::Lookup, Fault::Meanwhile(Box::pin(async {})));
-    operated.app.store.next(Operation::Swap, Fault::NotDoneAndUnknown);
-    operated.app.store.next(Operation::Lookup, Fault::Meanwhile(Box::pin(delete)));
-    assert_eq!(operated.take_down(&[&page.slug]).await, ["already_deleted"]);
+    let by_operator = async |operated: Operated, page: Published| {
+        operated.app.clock.advance(Duration::from_secs(1));
+        assert_eq!(operated.another().take_down(&[&page.slug]).await, ["taken_down"]);
+    };
+    for (act, fault, is_ended_by_owner, outcome) in [
+        ("/takedown", Fault::NotDoneAndUnknown, true, "already_deleted"),
+        ("/takedown", Fault::NotDoneAndUnknown, false, "already_deleted"),
+        // It may have been hidden until then.
+        ("/hide", Fault::DoneButUnknown, false, "failed"),
+    ] {
+        let page = operated.app.published().await;
+        let (other, its_page) = (operated.clone(), page.clone());
+        let end = async move {
+            if is_ended_by_owner { by_owner(other, its_page).await } else { by_operator(other, its_page).await }
+        };
+        operated.app.store.next(Operation::Lookup, Fault::Slow(Duration::ZERO));
+        operated.app.store.next(Operation::Swap, fault);
+        operated.app.store.next(Operation::Lookup, Fault::Meanwhile(Box::pin(end)));
+        let body = json!({"pages": [page.slug], "reason": "phishing", "by": "abuse desk"});
+        assert_eq!(operated.results(act, body).await[0]["outcome"], outcome, "{act}");
+    }
 }
 
 #[tokio::test]

@@ -106,14 +106,12 @@ fn take_down(head: &PageHead, takedown: &Takedown, now: UnixMillis) -> Next {
 fn settled(ours: Record, found: Found) -> Option<ActOutcome> {
     let Found::Readable(found) = found else { return None };
     let found = found.record()?;
-    let is_done = match (&ours, &found) {
-        (Record::Deleted(ours), Record::Deleted(tombstone)) => ours.state == tombstone.state,
-        _ => ours.head() == found.head(),
-    };
-    match found {
-        _ if is_done => Some(ActOutcome::Done(ours)),
-        Record::Deleted(_) => Some(ActOutcome::Already(found)),
-        Record::Active(_) | Record::Hidden(..) => None,
+    match (&ours, &found) {
+        _ if ours.head() == found.head() => Some(ActOutcome::Done(ours)),
+        // Nothing follows a deletion, so ours was not done.
+        (Record::Deleted(_), Record::Deleted(_)) => Some(ActOutcome::Already(found)),
+        // A page that was changed or deleted since may have been hidden or shown before.
+        _ => None,
     }
 }
 
