@@ -36,6 +36,7 @@ export const launch = (name, { profile = newProfile(name), arguments: more = [],
     timeout: TIMEOUT,
     headless: true,
     userDataDir: profile,
+    env: { ...process.env, FONTCONFIG_FILE: join(import.meta.dirname, 'fonts.conf') },
     ...name === 'firefox'
         ? { browser: 'firefox', executablePath: '/usr/bin/firefox-esr', extraPrefsFirefox: { ...FIREFOX, ...preferences } }
         : { browser: 'chrome', executablePath: '/usr/bin/chromium', args: [...CHROMIUM, ...more] },
