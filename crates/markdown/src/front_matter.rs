@@ -6,12 +6,12 @@ use super::plain_text::{collapsed, shows_nothing};
 
 const FENCE: &str = "---";
 
-/// With both fences. A longer block is text.
+/// With both fences. A longer block is shown.
 const MAX_LINES: usize = 100;
 
 /// The part of `markdown` that its page shows. A page is never empty, so it shows front matter that is all.
 pub fn without_front_matter(markdown: &str) -> &str {
-    FrontMatter::of(markdown).map(|matter| matter.text).filter(|text| !text.trim().is_empty()).unwrap_or(markdown)
+    FrontMatter::of(markdown).filter(FrontMatter::is_left_out).map_or(markdown, |matter| matter.text)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,8 @@ pub(super) struct FrontMatter<'a> {
     pub(super) title: Option<String>,
     pub(super) block: &'a str,
     /// What follows the block, from its first line that is not empty.
-    text: &'a str,
+    pub(super) text: &'a str,
+    lines: usize,
 }
 
 impl<'a> FrontMatter<'a> {
@@ -30,14 +31,15 @@ impl<'a> FrontMatter<'a> {
         let markdown = markdown.strip_prefix('\u{feff}').unwrap_or(markdown);
         let mut end = 0;
         let mut title = None;
-        for (number, line) in markdown.split_inclusive('\n').take(MAX_LINES).enumerate() {
+        for (number, line) in markdown.split_inclusive('\n').enumerate() {
             end += line.len();
             let line = line.trim_end();
             match (number, line) {
                 (0, FENCE) => {}
                 (2.., FENCE) => {
                     let (block, text) = markdown.split_at(end);
-                    return Some(Self { title, block, text: text.trim_start_matches(['\r', '\n']) });
+                    let text = text.trim_start_matches(['\r', '\n']);
+                    return Some(Self { title, block, text, lines: number + 1 });
                 }
                 (1.., line) => match field(line) {
                     Some(("title", value)) => title = title.or_else(|| title_in(value)),
@@ -49,6 +51,11 @@ impl<'a> FrontMatter<'a> {
             }
         }
         None
+    }
+
+    /// Else the page shows the block, which names it all the same.
+    pub(super) fn is_left_out(&self) -> bool {
+        self.lines <= MAX_LINES && !self.text.trim().is_empty()
     }
 }
 
@@ -120,11 +127,23 @@ mod tests {
             " ---\ntitle: b\n---\na",
             "a\n---\ntitle: b\n---\n",
             "---\rtitle: b\r---\ra",
-            &format!("---\n{}---\na", "a: b\n".repeat(MAX_LINES - 1)),
             &format!("---\ntitle: {}", "b".repeat(100_000)),
         ] {
             assert_eq!(FrontMatter::of(text), None, "{text:.40}");
             assert!(render(text).html.contains(['b', 'a']), "{text:.40}");
+        }
+    }
+
+    #[test]
+    fn a_block_of_more_than_100_lines_is_shown_and_still_names_the_text() {
+        for (first, text, title) in [
+            ("title: My post", "# A heading", Some("My post")),
+            ("tags: a", "## A heading", Some("A heading")),
+            ("tags: a", "text", None),
+        ] {
+            let rendered = render(&format!("---\n{first}\n{}---\n\n{text}", "a: b\n".repeat(MAX_LINES - 2)));
+            assert_eq!(rendered.title_in_text.as_deref(), title, "{first}");
+            assert!(rendered.html.starts_with(&format!("<hr>\n<h2>{first}\na: b")), "{first}");
         }
     }
 
@@ -136,6 +155,7 @@ mod tests {
             assert_eq!(without_front_matter(markdown), markdown);
             assert_eq!(rendered.title_in_text.as_deref(), Some("b"));
         }
+        assert_eq!(render("---\ntags: b\n---").title_in_text, None);
     }
 
     #[test]

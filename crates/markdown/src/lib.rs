@@ -92,8 +92,14 @@ pub fn render(markdown: &str) -> Rendered {
 
 fn filter(markdown: &str) -> Filtered {
     let mut filtered = filter_text(without_front_matter(markdown));
-    let Some(FrontMatter { title, block, .. }) = FrontMatter::of(markdown) else { return filtered };
-    filtered.title_in_text = title.or(filtered.title_in_text);
+    let Some(matter) = FrontMatter::of(markdown) else { return filtered };
+    let FrontMatter { block, text, .. } = matter;
+    if !matter.is_left_out() {
+        // Its lines are a heading to Markdown, and to nobody else.
+        filtered.title_in_text = matter.title.or_else(|| filter_text(text).title_in_text);
+        return filtered;
+    }
+    filtered.title_in_text = matter.title.or(filtered.title_in_text);
     // The source shows it to its readers, so no check may overlook it.
     let hidden = filter_text(block).facts.shown;
     filtered.facts.shown.text.push_str(&hidden.text);
