@@ -2,13 +2,13 @@
 //! 13).
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use memchr::memmem;
 use percent_encoding::percent_decode_str;
 
 use handbill_pages::values::markdown::CODE_BLOCK;
-use handbill_pages::values::plain_text::{collapsed, is_word};
+use handbill_pages::values::plain_text::{collapsed, is_word, shorten};
 
 /// Long lines scroll, so the keyboard must reach the block.
 const FOCUSABLE_CODE_BLOCK: &str = r#"<pre tabindex="0">"#;
@@ -24,6 +24,21 @@ const TOP: &str = "top";
 
 /// Thousands of short headings would become many times as large.
 const MAX_SECTIONS: usize = 1000;
+
+/// More addresses would make a list as long as the text.
+const MAX_PRINTED_LINKS: usize = 1000;
+
+/// Unicode scalar values.
+const MAX_LINK_NAME: usize = 60;
+
+/// A link whose text does not say where it leads, so that paper must.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct NamedLink {
+    /// Empty for a picture.
+    pub(super) name: String,
+    /// A path is one of this site.
+    pub(super) address: String,
+}
 
 /// The article: a leading heading that repeats the title is left out, code blocks get a `tabindex`, headings an `id` and
 /// a link, and links to a heading lead to it.
@@ -81,10 +96,38 @@ fn with_sections(html: &str, left_out: Option<&str>) -> Option<String> {
     Some(article)
 }
 
+/// Each address once, with its first name, in the order of the text.
+pub(super) fn named_links(content_html: &str) -> Vec<NamedLink> {
+    const LINK: &str = "<a href=\"";
+    let mut seen = HashSet::new();
+    let starts = memmem::find_iter(content_html.as_bytes(), LINK).map(|at| &content_html[at + LINK.len()..]);
+    let links = starts.filter_map(|link| {
+        let (address, rest) = link.split_once('"')?;
+        let (_, rest) = rest.split_once('>')?;
+        let (text, _) = rest.split_once("</a>")?;
+        (!address.starts_with('#')).then_some((address, text))
+    });
+    let named = links.filter_map(|(address, text)| {
+        let (name, unescaped) = (collapsed(&text_of(text)), text_of(address));
+        let is_listed = without_scheme(&name) != without_scheme(&unescaped) && seen.insert(address);
+        is_listed.then(|| NamedLink { name: shorten(&name, MAX_LINK_NAME), address: unescaped })
+    });
+    named.take(MAX_PRINTED_LINKS).collect()
+}
+
+/// For comparisons: a link's text may be its address as people write it.
+fn without_scheme(address: &str) -> String {
+    let decoded = percent_decode_str(address.trim_end_matches('/')).decode_utf8_lossy();
+    let rest = ["https://", "http://", "mailto:"].iter().find_map(|scheme| decoded.strip_prefix(scheme));
+    rest.unwrap_or(&decoded).to_lowercase()
+}
+
 pub(super) fn text_of(heading: &str) -> String {
     // `<` and `>` in text or attributes are references.
     let text: String = heading.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();
-    text.replace("&lt;", "<").replace("&gt;", ">").replace("&nbsp;", "\u{a0}").replace("&amp;", "&")
+    [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&nbsp;", "\u{a0}"), ("&amp;", "&")]
+        .iter()
+        .fold(text, |text, (escaped, character)| text.replace(escaped, character))
 }
 
 /// The name that GitHub would give a heading with this text, below those of `names`. Each of these has the number that
@@ -241,6 +284,33 @@ mod tests {
         for text in ["    <h2>x</h2>", "<h2>x</h2>", "`<h2>`", "![<h2>](https://a.example/%3Ch2%3E)", "---"] {
             assert_eq!(ids(text), [""; 0], "{text}");
         }
+    }
+
+    #[test]
+    fn paper_lists_once_each_address_that_no_text_says() {
+        let listed = |markdown: &str| {
+            let links = named_links(&render(markdown).html).into_iter();
+            links.map(|NamedLink { name, address }| format!("{name}: {address}")).collect::<Vec<_>>().join("; ")
+        };
+        for (markdown, expected) in [
+            ("[*a*  `b`](https://a.example/?b&c \"t\")", "a b: https://a.example/?b&c"),
+            ("[a](/b) [c](#d) [e](mailto:f@g.example)", "a: /b; e: mailto:f@g.example"),
+            ("[b](/x) and [c](/x)", "b: /x"),
+            ("[![alt](https://a.example/p)](/x)", ": /x"),
+            ("https://A.example https://a.example/b%20c <f@g.example> http://a.example/第?x=a&b.", ""),
+            (
+                "[a.example](https://a.example/) [https://a.example](https://b.example/)",
+                "https://a.example: https://b.example/",
+            ),
+            ("[`<a href=\"/x\">`&amp;](mailto:\"a<b@c.example)", "<a href=\"/x\">&: mailto:\"a<b@c.example"),
+            ("`[a](/b)` <a href=\"/b\">c</a>", ""),
+        ] {
+            assert_eq!(listed(markdown), expected, "{markdown}");
+        }
+        assert_eq!(named_links(&render(&format!("[{}](/x)", "word ".repeat(50))).html)[0].name.chars().count(), 60);
+        let many = (0..2000).fold(String::new(), |text, n| text + &format!("[a](/{n})"));
+        assert_eq!(named_links(&render(&many).html).len(), MAX_PRINTED_LINKS);
+        assert_eq!(named_links("<a href=\"/x"), []);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use time::OffsetDateTime;
 use time::format_description::StaticFormatDescription;
 use time::macros::format_description;
 
-use super::article::{article, first_image, without_heading};
+use super::article::{NamedLink, article, first_image, named_links, without_heading};
 use super::assets::{self, FAVICON, STYLE, VERSION};
 use crate::http::error::quota_in_words;
 use crate::http::metadata;
@@ -143,6 +143,11 @@ impl PageTemplate<'_> {
         article(self.content_html, self.code_blocks, self.details.title())
     }
 
+    /// Outside the article, and shown only on paper.
+    fn named_links(&self) -> Vec<NamedLink> {
+        named_links(self.content_html)
+    }
+
     /// Escaped for HTML.
     fn image(&self) -> Option<&str> {
         first_image(self.content_html)
@@ -191,7 +196,7 @@ pub fn fingerprint() -> &'static str {
             url: "https://pages.example/a",
             markdown_url: "https://pages.example/a.md",
             details: &untitled,
-            content_html: "<h2>A</h2>\n<h3>B</h3>\n<p><a href=\"#b\">c</a> <img src=\"https://d.example/e\" alt=\"f\"></p>\n<pre>g</pre>\n",
+            content_html: "<h2>A</h2>\n<h3>B</h3>\n<p><a href=\"#b\">c</a> <a href=\"/b\">c</a> <img src=\"https://d.example/e\" alt=\"f\"></p>\n<pre>g</pre>\n",
             code_blocks: &[],
             language: None,
             description: "A b c",
@@ -268,6 +273,25 @@ mod tests {
     }
 
     #[test]
+    fn paper_lists_named_links_outside_the_article_and_escaped() {
+        let listed = |content_html| {
+            let html = super::html(&PageTemplate { content_html, ..page() }, 0);
+            let (_, after) = html.split_once("</article>").unwrap();
+            after.split_once("<li>").map(|(_, list)| list.split("</li>").next().unwrap().to_owned())
+        };
+        let hostile = "<p><a href=\"mailto:&quot;&lt;script&gt;\" rel=\"nofollow ugc\">&lt;script&gt; \"</a></p>\n";
+        assert_eq!(
+            listed(hostile).as_deref(),
+            Some("<bdi>&#60;script&#62; &#34;</bdi> <bdi>mailto:&#34;&#60;script&#62;</bdi>")
+        );
+        let path = "<p><a href=\"/b\" rel=\"nofollow ugc\">c</a></p>\n";
+        assert_eq!(listed(path).as_deref(), Some("<bdi>c</bdi> <bdi>https://pages.example/b</bdi>"));
+        for none in ["<p><a href=\"#b\" rel=\"nofollow ugc\">c</a></p>\n", "<p>Text.</p>\n"] {
+            assert_eq!(listed(none), None);
+        }
+    }
+
+    #[test]
     fn addresses_are_escaped() {
         let hostile = "https://a.example/\"><b>";
         let layout = Layout { base_url: hostile, ..layout() };
@@ -286,7 +310,7 @@ mod tests {
     fn a_page_can_be_reported_where_there_is_a_contact() {
         let foot = |report_url| super::html(&PageTemplate { report_url, ..page() }, 0);
         let by_mail = foot(Some("mailto:a@b.example?subject=\"x"));
-        assert!(by_mail.contains(" · Report: <a ") && by_mail.contains(">a@b.example</a>"), "{by_mail}");
+        assert!(by_mail.contains(">Report: <a ") && by_mail.contains(">a@b.example</a>"), "{by_mail}");
         assert!(!by_mail.contains("subject=\"x"), "{by_mail}");
         assert!(foot(Some("https://b.example/report?url=x")).contains(">Report this page</a>"));
         assert!(!foot(None).contains("Report"));
