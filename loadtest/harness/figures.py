@@ -109,7 +109,7 @@ class Figures:
     def handbill(self, name, *settings, **more):
         """A Handbill with its own data directory. Its log goes to a file on the same disk, as that of nginx."""
         data = self.folder / f"data-{name}"
-        options = ["--data-dir", data, "--trusted-proxies=127.0.0.0/8", "--cache-size=128MiB", *settings]
+        options = ["--data-dir", data, "--trusted-proxies=127.0.0.0/8", *settings]
         server = Handbill(self.processes, self.binary, options, name, cpus=[self.core], stderr=self.folder / f"{name}.log", **more)
         server.until_ready()
         return server
@@ -126,7 +126,7 @@ class Figures:
         return Probe(server.process, server.url, connections=connections, script="posts.lua", BODY=self.create, TARGET="/api/pages", HEADERS=JSON)
 
     def fill(self, server, pages, connections=256):
-        """Creates at least `pages` pages of 2 KB. Returns their number, and a file with the path of each."""
+        """Creates pages of 2 KB. Returns a file with the paths of `pages` of them, as HTML."""
         slugs = self.folder / f"slugs-{server.process.name}"
         slugs.touch()
         creating = self.creates(server, connections)
@@ -135,8 +135,8 @@ class Figures:
         while made < pages:
             creating.run(min(30, max(2, (pages - made) // 4000)))
             made = sum(1 for _ in slugs.open())
-        paths = "".join(f"/api/pages/{slug}\n" for slug in slugs.read_text().split())
-        return made, self.file(f"paths-{server.process.name}", paths)
+        paths = "".join(f"/{slug}\n" for slug in slugs.read_text().split()[:pages])
+        return self.file(f"paths-{server.process.name}", paths)
 
     def measure(self):
         self.hot_pages()
@@ -194,12 +194,12 @@ class Figures:
 
     def pages_at_random(self):
         server = self.handbill("random")
-        made, paths = self.fill(server, self.pages)
+        paths = self.fill(server, self.pages)
         with paths.open() as listed:
             hot = Probe(server.process, server.url + listed.readline().strip())
         spread = Probe(server.process, server.url, script="random_pages.lua", PAGES=paths)
         self.take_turns(hot, spread)
-        self.table.ratio(f"{made} pages at random: CPU of one page", spread, hot, 1.6)
+        self.table.ratio(f"{self.pages} pages of HTML at random: CPU of one page", spread, hot, 1.6)
         self.processes.stop(server.process)
 
     def wastebin(self):

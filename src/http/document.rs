@@ -8,7 +8,8 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::negotiation::{Coding, VARY_CODING, gzip};
+use super::kept_body::KeptBody;
+use super::negotiation::{Coding, VARY_CODING};
 use super::representation::{Cacheable, MIN_COMPRESSED_BYTES, Made, respond};
 use super::site::assets::short_hash;
 
@@ -22,9 +23,9 @@ pub(super) struct Document {
     fields: HeaderMap,
     /// Without coding and quotation marks.
     tag: String,
-    bytes: Bytes,
+    body: KeptBody,
     /// Made at the first request for it.
-    gzip: Arc<OnceLock<Option<Bytes>>>,
+    gzip: Arc<OnceLock<Option<KeptBody>>>,
 }
 
 impl Cacheable for Document {
@@ -55,7 +56,7 @@ impl Document {
         if bytes.len() >= MIN_COMPRESSED_BYTES {
             fields.insert(VARY, VARY_CODING);
         }
-        Self { content_type, fields, tag, bytes, gzip: Arc::default() }
+        Self { content_type, fields, tag, body: bytes.into(), gzip: Arc::default() }
     }
 
     pub(super) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
@@ -75,8 +76,8 @@ impl Document {
 
     fn made(&self, coding: Coding) -> Made<'_> {
         match coding {
-            Coding::Identity => Made::Bytes(&self.bytes),
-            Coding::Gzip => self.gzip.get_or_init(|| gzip(&self.bytes)).as_ref().into(),
+            Coding::Identity => Made::Body(&self.body),
+            Coding::Gzip => self.gzip.get_or_init(|| self.body.gzip()).as_ref().into(),
         }
     }
 

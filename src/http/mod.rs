@@ -7,6 +7,7 @@ pub mod error;
 pub(crate) mod error_response;
 mod etag;
 mod extract;
+mod kept_body;
 pub mod listener;
 mod mcp_host;
 pub mod metadata;

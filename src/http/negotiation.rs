@@ -3,12 +3,8 @@
 //! Only what everybody may read is compressed. If a secret, such as an edit key, and text that an attacker chose were compressed
 //! together, the size of the answer would betray the secret piece by piece (the BREACH attack).
 
-use std::io::Write;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use http::header::{ACCEPT, ACCEPT_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::sync::Semaphore;
@@ -44,14 +40,6 @@ impl Coding {
         let is_preferred = gzip > 0.0 && weight("identity").or(any).is_none_or(|identity| gzip >= identity);
         if is_preferred { Self::Gzip } else { Self::Identity }
     }
-}
-
-/// `bytes` compressed; `None` if that is not smaller. The result depends only on `bytes`.
-pub(super) fn gzip(bytes: &[u8]) -> Option<Bytes> {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 2), Compression::default());
-    let mut compressed = encoder.write_all(bytes).and_then(|()| encoder.finish()).ok()?;
-    compressed.shrink_to_fit();
-    (compressed.len() < bytes.len()).then(|| compressed.into())
 }
 
 /// Compresses one body at a time, without delaying requests.

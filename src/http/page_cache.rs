@@ -13,11 +13,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use quick_cache::sync::{Cache, DefaultLifecycle, EntryAction, EntryResult, GuardResult, PlaceholderGuard};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use super::etag::PageFacts;
+use super::kept_body::KeptBody;
 use super::negotiation::Coding;
 use super::representation::{Made, Representation};
 use crate::telemetry::metrics::PageCacheMetrics;
@@ -73,7 +73,7 @@ struct CachedBody {
     representation: Representation,
     coding: Coding,
     /// `None` if compression did not make it smaller.
-    bytes: Option<Bytes>,
+    body: Option<KeptBody>,
 }
 
 #[derive(Clone, Copy)]
@@ -81,7 +81,7 @@ pub(super) struct EntryBytes;
 
 impl Weighter<Slug, Arc<CachedPage>> for EntryBytes {
     fn weight(&self, slug: &Slug, cached: &Arc<CachedPage>) -> u64 {
-        let bodies = cached.bodies.iter().map(|body| BODY_BYTES + body.bytes.as_ref().map_or(0, Bytes::len));
+        let bodies = cached.bodies.iter().map(|body| BODY_BYTES + body.body.as_ref().map_or(0, KeptBody::len));
         (ENTRY_BYTES + slug.as_str().len() + bodies.sum::<usize>()) as u64
     }
 }
@@ -148,7 +148,7 @@ impl PageCache {
     fn is_wanted(&self, made: &CachedPage, standing: &CachedPage, prefers: Coding) -> bool {
         if made.is_same_state(standing) {
             let CachedBody { representation, coding, .. } = made.bodies[0];
-            prefers == coding || !matches!(standing.made(representation, prefers), Made::Bytes(_))
+            prefers == coding || !matches!(standing.made(representation, prefers), Made::Body(_))
         } else {
             // Only replicas find an entry of an earlier state.
             !self.is_coherent && standing.page.state.updated_at <= made.page.state.updated_at
@@ -161,15 +161,15 @@ impl PageCache {
         slug: &Slug,
         cached: &CachedPage,
         representation: Representation,
-        bytes: Option<Bytes>,
+        smaller: Option<KeptBody>,
     ) {
         if let Some((slot, standing)) = self.replace(slug, |standing| standing.is_same_state(cached)) {
             let mut changed = CachedPage::clone(&standing);
             // The source goes once there is something smaller.
             changed.bodies.retain(|body| {
-                body.representation != representation || body.coding == Coding::Identity && bytes.is_none()
+                body.representation != representation || body.coding == Coding::Identity && smaller.is_none()
             });
-            changed.bodies.push(CachedBody { representation, coding: Coding::Gzip, bytes });
+            changed.bodies.push(CachedBody { representation, coding: Coding::Gzip, body: smaller });
             self.put(slot, slug, &Arc::new(changed));
         }
     }
@@ -231,13 +231,13 @@ fn taken<'a>(entries: &'a Entries, slug: &Slug) -> CacheSlot<'a> {
 
 impl CachedPage {
     /// With one body, which has no coding.
-    pub(super) fn new(page: PageFacts, representation: Representation, bytes: Bytes) -> Self {
-        Self { page, bodies: vec![CachedBody { representation, coding: Coding::Identity, bytes: Some(bytes) }] }
+    pub(super) fn new(page: PageFacts, representation: Representation, body: KeptBody) -> Self {
+        Self { page, bodies: vec![CachedBody { representation, coding: Coding::Identity, body: Some(body) }] }
     }
 
     pub(super) fn made(&self, representation: Representation, coding: Coding) -> Made<'_> {
         let body = self.bodies.iter().find(|body| body.representation == representation && body.coding == coding);
-        body.map_or(Made::Not, |body| body.bytes.as_ref().into())
+        body.map_or(Made::Not, |made| made.body.as_ref().into())
     }
 
     fn is_same_state(&self, other: &Self) -> bool {
@@ -305,7 +305,7 @@ mod tests {
 
     fn length(cached: &CachedPage, representation: Representation, coding: Coding) -> Option<usize> {
         match cached.made(representation, coding) {
-            Made::Bytes(bytes) => Some(bytes.len()),
+            Made::Body(body) => Some(body.len()),
             Made::Not | Made::NotWorth => None,
         }
     }
@@ -325,9 +325,9 @@ mod tests {
         assert!(entry(&cache, &page).is_some());
         let change = cache.change(&[&page]);
         assert!(entry(&cache, &page).is_none());
-        cache.insert_gzip(&page, &earlier, JSON, Some(Bytes::new()));
+        cache.insert_gzip(&page, &earlier, JSON, Some(Vec::new().into()));
         drop(change);
-        cache.insert_gzip(&page, &earlier, JSON, Some(Bytes::new()));
+        cache.insert_gzip(&page, &earlier, JSON, Some(Vec::new().into()));
         assert!(entry(&cache, &page).is_none());
         keep(&cache, &page, made(2, JSON, 1));
         // A reader that was overtaken.
@@ -393,7 +393,7 @@ mod tests {
         cache.insert_gzip(&page, &cached, JSON, None);
         assert!(now(Coding::Identity).is_some());
         assert!(matches!(entry(&cache, &page).unwrap().made(JSON, Coding::Gzip), Made::NotWorth));
-        cache.insert_gzip(&page, &cached, JSON, Some(Bytes::new()));
+        cache.insert_gzip(&page, &cached, JSON, Some(Vec::new().into()));
         assert!(now(Coding::Identity).is_none() && now(Coding::Gzip).is_some());
         // Two readers found no entry; the second one ends after the compression of what the first one added.
         let late = |prefers| cache.insert(&page, None, made(1, JSON, 1000), prefers);
@@ -402,7 +402,7 @@ mod tests {
         late(Coding::Identity);
         assert!(now(Coding::Identity).is_some(), "a reader that takes only the source wants it");
         cache.drop_page(&page);
-        cache.insert_gzip(&page, &cached, JSON, Some(Bytes::new()));
+        cache.insert_gzip(&page, &cached, JSON, Some(Vec::new().into()));
         assert_eq!(bytes(&cache), 0, "an entry that was dropped does not come back");
     }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::Response;
 use http::header::{CACHE_CONTROL, IF_NONE_MATCH, VARY};
@@ -12,7 +11,8 @@ use super::answer::{FIELDS, JSON, json_tag_in};
 use super::error_response::{shows_key, unless_key_shown};
 use super::etag::{PageFacts, REVALIDATE};
 use super::extract::{Asked, SlugParam};
-use super::negotiation::{Coding, VARY_CODING, gzip};
+use super::kept_body::KeptBody;
+use super::negotiation::{Coding, VARY_CODING};
 use super::page_cache::CachedPage;
 use super::representation::{Cacheable, Made, Representation, Source, respond, unchanged};
 use super::site::{self, HTML, MARKDOWN, before_punctuation, prefers_markdown, redirect_to};
@@ -53,7 +53,7 @@ pub(super) async fn part(slug: &Slug, part: Body<Part>, app: &AppState, asked: &
         let body = representation.body(&page, app);
         let described = DescribedPage { representation, slug, page: app.about(&page.head), app };
         let finished = respond(&asked.headers, &described, |coding| match coding {
-            Coding::Identity => Made::Bytes(&body),
+            Coding::Identity => Made::Body(&body),
             Coding::Gzip => Made::NotWorth,
         });
         Ok(finished.expect("the body without a coding is there").response)
@@ -118,11 +118,11 @@ impl Representation {
         let described = DescribedPage { representation: self, slug, page: cached.page, app };
         let finished = respond(headers, &described, |coding| cached.made(self, coding))?;
         if finished.wants_coding
-            && let Made::Bytes(bytes) = cached.made(self, Coding::Identity)
+            && let Made::Body(body) = cached.made(self, Coding::Identity)
         {
             // It is made for later requests.
-            let (cache, slug, cached, bytes) = (app.cache.clone(), slug.clone(), Arc::clone(cached), bytes.clone());
-            app.compressor.begin(move || cache.insert_gzip(&slug, &cached, self, gzip(&bytes)));
+            let (cache, slug, cached, body) = (app.cache.clone(), slug.clone(), Arc::clone(cached), body.clone());
+            app.compressor.begin(move || cache.insert_gzip(&slug, &cached, self, body.gzip()));
         }
         Some(finished.response)
     }
@@ -149,12 +149,11 @@ impl Representation {
         unchanged(headers, Coding::preferred(headers), &described, Coding::Identity)
     }
 
-    fn body(self, page: &Page, app: &AppState) -> Bytes {
+    fn body(self, page: &Page, app: &AppState) -> KeptBody {
         match self {
             Self::Json => PageBody::json(page, &app.base_url, Included::ALL).into(),
-            // Holds no spare capacity.
-            Self::Html => site::html_of(page, app).into_boxed_str().into_boxed_bytes().into(),
-            Self::Markdown(source) => site::markdown_of(page, source),
+            Self::Html => site::html_of(page, app),
+            Self::Markdown(source) => site::markdown_of(page, source).into(),
             Self::Part(part) => {
                 let included = Included { content: true, html: false, part: Some(part) };
                 PageBody::json(page, &app.base_url, included).into()

@@ -9,7 +9,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use std::{io, mem};
 
-use axum::body::Body as AnswerBody;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -22,6 +21,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use super::super::kept_body::Chunks;
 use super::slots::{BodyWait, ConnectionState};
 
 /// Closing a connection with unread bytes resets it, and the reset may overtake the answer.
@@ -205,11 +205,16 @@ impl LargeAnswers {
         if response.body().size_hint().lower() <= SMALL_ANSWER_BYTES {
             return Ok(response);
         }
-        let (head, body) = response.into_parts();
+        let (head, mut body) = response.into_parts();
+        let mut chunks = Vec::new();
         // Every body of the service is whole, so this does not wait.
-        let bytes = body.collect().now_or_never().and_then(Result::ok).ok_or(Full)?.to_bytes();
-        // Hyper drops the bytes when it has sent them.
-        Ok(Response::from_parts(head, AnswerBody::from(Bytes::from_owner(self.hold(bytes)?))))
+        while let Some(frame) = body.frame().now_or_never().ok_or(Full)? {
+            let chunk = frame.ok().and_then(|frame| frame.into_data().ok()).ok_or(Full)?;
+            let is_large = chunk.len() as u64 > SMALL_ANSWER_BYTES;
+            // Hyper drops the bytes when it has sent them.
+            chunks.push(if is_large { Bytes::from_owner(self.hold(chunk)?) } else { chunk });
+        }
+        Ok(Response::from_parts(head, Chunks::body(chunks)))
     }
 
     fn hold(&self, bytes: Bytes) -> Result<Held, Full> {
@@ -228,6 +233,8 @@ impl LargeAnswers {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body as AnswerBody;
+
     use super::*;
 
     fn answer(bytes: usize) -> Response {

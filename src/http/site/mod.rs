@@ -22,6 +22,7 @@ use self::templates::{GoneTemplate, Layout, NotFoundTemplate, PAGE_POLICY, PageT
 use super::document::{CACHE_ONE_HOUR, Document};
 use super::etag::{PageFacts, REVALIDATE, entity_tag};
 use super::extract::Asked;
+use super::kept_body::KeptBody;
 use super::negotiation::{Coding, VARY_CODING, VARY_TYPE_AND_CODING};
 use super::representation::Source;
 use super::state::AppState;
@@ -110,12 +111,12 @@ fn not_found_response(app: &AppState, asked: &Asked) -> Response {
     response
 }
 
-pub(in crate::http) fn html_of(page: &Page, app: &AppState) -> String {
+pub(in crate::http) fn html_of(page: &Page, app: &AppState) -> KeptBody {
     let url = page_url(&page.head.slug, &app.base_url);
     let markdown_url = format!("{url}.md");
     let report_url = app.site.abuse_contact.as_ref().map(|contact| contact.report(&url));
     let template = PageTemplate {
-        layout: Layout::of(app),
+        layout: Layout { frame: "", ..Layout::of(app) },
         url: &url,
         markdown_url: &markdown_url,
         details: &page.head.state.details,
@@ -128,7 +129,7 @@ pub(in crate::http) fn html_of(page: &Page, app: &AppState) -> String {
         noindex: app.about(&page.head).is_noindex,
         report_url: report_url.as_deref(),
     };
-    templates::html(&template, page.text.html.len())
+    KeptBody::without_frame(templates::html(&template, page.text.html.len()))
 }
 
 /// The fingerprint changes with the layout.

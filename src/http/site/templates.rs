@@ -1,10 +1,10 @@
 //! The HTML pages without script, one struct for each file in `templates/`.
 //!
-//! askama escapes all values but the sanitised `content_html`, its first image's address, and our style sheet.
+//! askama escapes all values but the sanitised `content_html`, its first image's address, and the frame with our style sheet.
 //! `PAGE_POLICY` forbids all scripts.
 //!
-//! The style sheet is embedded: in a rolling update, an old replica could not send a new file. Most readers open one
-//! page anyway.
+//! The style sheet is embedded: a saved page keeps it, an old replica could not send a new file in a rolling update, and
+//! most readers open one page. The page cache keeps it once (`kept_body`).
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -94,12 +94,25 @@ pub struct GoneTemplate<'a> {
     pub layout: Layout<'a>,
 }
 
+/// What all pages have in their heads, with the style sheet. The page cache keeps it once.
+pub(in crate::http) static FRAME: LazyLock<String> = LazyLock::new(|| {
+    let frame = FrameTemplate { icon_path: metadata::path::ICON, style: &STYLE };
+    frame.render().expect("a `String` accepts all text")
+});
+
+#[derive(Template)]
+#[template(path = "frame.html")]
+struct FrameTemplate<'a> {
+    icon_path: &'a str,
+    style: &'a str,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub struct Layout<'a> {
     pub(super) base_url: &'a str,
     pub(super) mcp_base_url: &'a str,
-    pub(super) style: &'static str,
-    pub(super) icon_path: &'static str,
+    /// [`FRAME`], or nothing.
+    pub(super) frame: &'static str,
     pub(super) version: &'static str,
     pub(super) links: &'a [SiteLink],
 }
@@ -112,8 +125,7 @@ impl<'a> Layout<'a> {
 
     pub(super) fn new(base_url: &'a Origin, links: &'a [SiteLink]) -> Self {
         let base_url = base_url.as_str();
-        let (icon_path, version) = (metadata::path::ICON, VERSION.as_str());
-        Self { base_url, mcp_base_url: base_url, style: STYLE.as_str(), icon_path, version, links }
+        Self { base_url, mcp_base_url: base_url, frame: &FRAME, version: &VERSION, links }
     }
 }
 
@@ -175,8 +187,8 @@ impl PageTemplate<'_> {
 }
 
 pub fn html<T: Template>(template: &T, content_bytes: usize) -> String {
-    // Every template has the style sheet in it.
-    let mut html = String::with_capacity(T::SIZE_HINT + STYLE.len() + content_bytes);
+    // Most templates have the frame in them.
+    let mut html = String::with_capacity(T::SIZE_HINT + FRAME.len() + content_bytes);
     let written = template.render_into(&mut html);
     // A `String` accepts all text and numbers, so this cannot fail.
     debug_assert!(written.is_ok(), "{written:?}");
