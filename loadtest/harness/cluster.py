@@ -12,7 +12,7 @@ from .handbill import Handbill
 from .processes import listens, until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SERVERS = REPOSITORY / "tests/servers"
+SERVERS = REPOSITORY / "tests/tools/servers"
 REPLICAS = 3
 
 
@@ -49,7 +49,7 @@ class Cluster:
         return f"http://{self.network}.30:8080"
 
     def balance(self):
-        """Starts HAProxy with tests/servers/haproxy.cfg at these addresses."""
+        """Starts HAProxy with tests/tools/servers/haproxy.cfg at these addresses."""
         text = (SERVERS / "haproxy.cfg").read_text().replace(" LISTEN", f" {self.network}.30:8080")
         for number in range(1, REPLICAS + 1):
             text = text.replace(f" REPLICA-{number}", f" {self.network}.{number}:8080")

@@ -12,5 +12,3 @@ mod listener;
 mod mcp;
 mod security;
 mod spec;
-#[path = "../support/mod.rs"]
-mod support;

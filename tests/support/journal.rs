@@ -7,11 +7,11 @@ use handbill_pages::ports::operated_store::{Journal, OperatedStore};
 use handbill_pages::values::journal::Line;
 use handbill_pages::values::timestamp::UnixMillis;
 
-pub(crate) async fn lines(store: &dyn OperatedStore) -> Vec<Line> {
+pub async fn lines(store: &dyn OperatedStore) -> Vec<Line> {
     lines_since(store, None).await
 }
 
-pub(crate) async fn lines_since(store: &dyn OperatedStore, since: Option<UnixMillis>) -> Vec<Line> {
+pub async fn lines_since(store: &dyn OperatedStore, since: Option<UnixMillis>) -> Vec<Line> {
     match store.journal(since).await.unwrap() {
         Journal::File(path) => {
             let text = fs::read_to_string(path).unwrap();

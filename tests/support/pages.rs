@@ -19,43 +19,43 @@ use handbill_pages::values::title::Title;
 use handbill_store_sqlite::DATABASE_FILE;
 use rusqlite::Connection;
 
-pub(crate) const CREATED: i64 = 1_795_235_400_123;
+pub const CREATED: i64 = 1_795_235_400_123;
 
 /// A key as a client makes it. No two are the same, because the tests of a program may share a store.
-pub(crate) fn new_key() -> String {
+pub fn new_key() -> String {
     EditKey::random(|bound| Random::System.indices().below(bound)).reveal().to_owned()
 }
 
 /// A slug that no other test has, nor an earlier run of this one.
-pub(crate) fn slug() -> Slug {
+pub fn slug() -> Slug {
     let title = Title::parse("A test page").unwrap();
     Slug::derive(&title, SlugSuffix::random(|below| Random::System.indices().below(below)))
 }
 
-pub(crate) fn page(content: &str) -> Page {
+pub fn page(content: &str) -> Page {
     page_at(slug(), content)
 }
 
 /// A new page under `slug`, with a key of its own.
-pub(crate) fn page_at(slug: Slug, content: &str) -> Page {
+pub fn page_at(slug: Slug, content: &str) -> Page {
     let key_hash = EditKey::random(|below| Random::System.indices().below(below)).hash();
     let details = Details::with_title(Title::parse("A test page").unwrap());
     let head = PageHead::first(slug, details, key_hash, UnixMillis::new(CREATED));
     Page::new(head, Content::parse(content.to_owned()).unwrap(), render(content))
 }
 
-pub(crate) fn edited(page: &Page, content: &str) -> Arc<Page> {
+pub fn edited(page: &Page, content: &str) -> Arc<Page> {
     let head = page.head.clone().updated(&DetailsPatch::default(), UnixMillis::new(CREATED + 1000));
     Arc::new(Page::new(head, Content::parse(content.to_owned()).unwrap(), render(content)))
 }
 
 /// `page` with the head that `change` makes of its own.
-pub(crate) fn with_head(page: &Page, change: impl FnOnce(PageHead) -> PageHead) -> Arc<Page> {
+pub fn with_head(page: &Page, change: impl FnOnce(PageHead) -> PageHead) -> Arc<Page> {
     Arc::new(Page { head: change(page.head.clone()), text: page.text.clone() })
 }
 
 /// `page` after it was hidden or shown at `millis` after its creation.
-pub(crate) fn turned(page: &Page, hiding: Option<Takedown>, millis: i64) -> Record {
+pub fn turned(page: &Page, hiding: Option<Takedown>, millis: i64) -> Record {
     let page = with_head(page, |head| head.changed(UnixMillis::new(CREATED + millis)));
     match hiding {
         Some(takedown) => Record::Hidden(page, takedown),
@@ -64,17 +64,17 @@ pub(crate) fn turned(page: &Page, hiding: Option<Takedown>, millis: i64) -> Reco
 }
 
 /// Inserts `page`, and says whether its slug was free.
-pub(crate) async fn insert(store: &(impl PageStore + ?Sized), page: Arc<Page>) -> PutResult {
+pub async fn insert(store: &(impl PageStore + ?Sized), page: Arc<Page>) -> PutResult {
     store.put(Expected::Absent, Record::Active(page), None).await.unwrap()
 }
 
 /// Puts `next` in the place of the page with this head, and says whether it was there.
-pub(crate) async fn replace<S>(store: &(impl PageStore + ?Sized), head: &Head<S>, next: Record) -> PutResult {
+pub async fn replace<S>(store: &(impl PageStore + ?Sized), head: &Head<S>, next: Record) -> PutResult {
     store.put(Expected::page(head), next, None).await.unwrap()
 }
 
 /// Damages the row of the page under `slug` in the SQLite store in `data_dir`.
-pub(crate) fn damage(data_dir: &Path, slug: &str) {
+pub fn damage(data_dir: &Path, slug: &str) {
     let database = Connection::open(data_dir.join(DATABASE_FILE)).unwrap();
     assert_eq!(database.execute("UPDATE pages SET checksum = checksum + 1 WHERE slug = ?1", [slug]).unwrap(), 1);
 }

@@ -6,17 +6,17 @@ use handbill_pages::ports::page_scan::{PageScan, ScanLimit};
 use handbill_pages::values::record::Record;
 
 /// Batches of at most this many records.
-pub(crate) fn of(records: usize) -> ScanLimit {
+pub fn of(records: usize) -> ScanLimit {
     ScanLimit { records, ..ScanLimit::DEFAULT }
 }
 
 /// All records, by slug. No slug comes twice, and no batch is too long.
-pub(crate) async fn all(store: &dyn PageScan, limit: ScanLimit) -> BTreeMap<String, Record> {
+pub async fn all(store: &dyn PageScan, limit: ScanLimit) -> BTreeMap<String, Record> {
     all_at_once(store, limit, 1).await
 }
 
 /// The same of a scan that reads so many `ranges` at once.
-pub(crate) async fn all_at_once(store: &dyn PageScan, limit: ScanLimit, ranges: usize) -> BTreeMap<String, Record> {
+pub async fn all_at_once(store: &dyn PageScan, limit: ScanLimit, ranges: usize) -> BTreeMap<String, Record> {
     let (mut found, mut at) = (BTreeMap::new(), None);
     loop {
         let batch = store.scan(at.as_ref(), limit).await.unwrap();

@@ -1,5 +1,5 @@
 //! Kills a process again and again while it writes, and looks for what it had acknowledged: `cargo test -p handbill-store-sqlite
-//! --test kill`, or with `-- 200` as many rounds as that. `tests/power/run` cuts the power under the same writer.
+//! --test kill`, or with `-- 200` as many rounds as that. `tests/tools/power` cuts the power under the same writer.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};

@@ -6,12 +6,12 @@ use handbill_pages::values::head::PageHead;
 use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::takedown::{Takedown, TakedownReason};
 use handbill_pages::values::timestamp::UnixMillis;
+use handbill_test_support::pages::{CREATED, replace, with_head};
 use serde_json::{Value, json};
 
 use super::Operated;
 use crate::in_process::app::Published;
 use crate::in_process::stores::{Fault, Operation};
-use crate::support::pages::{CREATED, replace, with_head};
 
 impl Operated {
     async fn records(&self, wanted: Value) -> Vec<String> {

@@ -2,6 +2,7 @@
 
 use handbill_pages::service::PublishingPolicy;
 use handbill_pages::values::blocklist::{Blocklist, entry_of};
+use handbill_test_support::pages::new_key;
 use prometheus_client::metrics::family::Family;
 use serde_json::json;
 
@@ -11,7 +12,6 @@ use crate::in_process::exchange::{Answer, Request};
 use crate::in_process::stores::Calls;
 use crate::mcp::client::Client;
 use crate::mcp::client::MODERN;
-use crate::support::pages::new_key;
 
 const SPAM: &str = "Buy cheap watches today, the best prices in town, call us!";
 

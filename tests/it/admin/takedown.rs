@@ -8,13 +8,13 @@ use futures_util::future::join_all;
 use handbill_pages::ports::page_store::{Expected, PageStore};
 use handbill_pages::values::record::{Lookup, Record};
 use handbill_store_sqlite::{JOURNAL_FILE, SqliteStore};
+use handbill_test_support::pages::{damage, page};
 use serde_json::json;
 
 use super::Operated;
 use crate::in_process::app::Published;
 use crate::in_process::exchange::Request;
 use crate::in_process::stores::{Fault, Operation};
-use crate::support::pages::{damage, page};
 
 impl Operated {
     /// Asserts that nothing that anybody can ask tells `page` from `deleted`, whose owner deleted it.

@@ -79,7 +79,7 @@ fn check(input: impl AsRef<str>) {
 }
 
 /// Texts of each kind of Markdown, and attacks. The tests in browsers use them too.
-const TEXTS: &str = include_str!("../../services/browser/node/previews.json");
+const TEXTS: &str = include_str!("../../foreign/browser/node/previews.json");
 
 #[tokio::test]
 async fn the_preview_of_every_text_is_the_article_of_its_page() {

@@ -1,4 +1,4 @@
-//! The checks of `tests/fuzz/run`. The fuzzer makes up its input; these tests use the inputs of `tests/fuzz/seeds`, which the
+//! The checks of `tests/tools/fuzz/run`. The fuzzer makes up its input; these tests use the inputs of `tests/tools/fuzz/seeds`, which the
 //! fuzzer begins with, and among them every input that once broke a rule.
 
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 use super::{authorization, rendering, request_json, slug};
 
 fn on_each_seed(target: &str, check: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/seeds").join(target);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/fuzz/seeds").join(target);
     let inputs: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(!inputs.is_empty(), "{target} has inputs to begin with");
     for input in inputs {

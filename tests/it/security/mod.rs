@@ -5,13 +5,13 @@ mod html;
 #[path = "../../../crates/markdown/src/pieces.rs"]
 mod pieces;
 
-#[path = "../../fuzz/checks/authorization.rs"]
+#[path = "../../tools/fuzz/checks/authorization.rs"]
 mod authorization;
-#[path = "../../fuzz/checks/rendering.rs"]
+#[path = "../../tools/fuzz/checks/rendering.rs"]
 mod rendering;
-#[path = "../../fuzz/checks/request_json.rs"]
+#[path = "../../tools/fuzz/checks/request_json.rs"]
 mod request_json;
-#[path = "../../fuzz/checks/slug.rs"]
+#[path = "../../tools/fuzz/checks/slug.rs"]
 mod slug;
 
 pub(crate) mod corpora;

@@ -12,6 +12,7 @@ use handbill::http::error::Code;
 use handbill_pages::service::PublishingPolicy;
 use handbill_pages::values::blocklist::Blocklist;
 use handbill_pages::values::title::MAX_CHARS;
+use handbill_test_support::pages::new_key;
 use serde_json::json;
 
 use super::discovery::DOCUMENTS;
@@ -19,7 +20,6 @@ use crate::in_process::app::{BASE_URL, Published, Setup, TestApp};
 use crate::in_process::document::DOCUMENT;
 use crate::in_process::exchange::{Answer, Request, TOKEN};
 use crate::in_process::stores::{Calls, Fault, Operation};
-use crate::support::pages::new_key;
 
 #[tokio::test]
 async fn a_method_that_a_route_does_not_take_answers_405_with_allow() {

@@ -6,6 +6,7 @@ use handbill_pages::ports::page_store::{Expected, PageStore};
 use handbill_pages::values::markdown::RENDERER_VERSION;
 use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::timestamp::UnixMillis;
+use handbill_test_support::pages::{replace, with_head};
 use serde_json::json;
 
 use super::read::written_by_an_older_renderer;
@@ -13,7 +14,6 @@ use crate::in_process::exchange::Request;
 use crate::in_process::heads_first::{HeadsFirst, Reads, replica};
 use crate::in_process::stores::{Fault, Operation};
 use crate::spec::conditional::kept_fields;
-use crate::support::pages::{replace, with_head};
 
 const ONE_HEAD: Reads = Reads { heads: 1, lookups: 0 };
 const HEAD_AND_PAGE: Reads = Reads { heads: 1, lookups: 1 };

@@ -10,13 +10,13 @@ use handbill_pages::values::markdown::{RENDERER_VERSION, Rendered};
 use handbill_pages::values::page::Page;
 use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::slug::Slug;
+use handbill_test_support::pages::{page_at, replace};
 use serde_json::json;
 
 use crate::in_process::app::{Published, Setup, TestApp};
 use crate::in_process::exchange::Request;
 use crate::in_process::heads_first::{HeadsFirst, replica};
 use crate::in_process::stores::Calls;
-use crate::support::pages::{page_at, replace};
 
 #[tokio::test]
 async fn a_page_is_read_whatever_credential_is_sent() {

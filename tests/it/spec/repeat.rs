@@ -8,13 +8,13 @@ use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::head::PageHead;
 use handbill_pages::values::record::Record;
 use handbill_pages::values::title::Title;
+use handbill_test_support::pages::{new_key, page, with_head};
 use serde_json::{Value, json};
 
 use super::form::{field, form};
 use crate::in_process::app::{Published, Setup, TestApp};
 use crate::in_process::exchange::Request;
 use crate::in_process::stores::{Fault, Operation};
-use crate::support::pages::{new_key, page, with_head};
 
 fn body(key: &str, title: &str, content: &str) -> String {
     json!({"title": title, "content": content, "edit_key": key}).to_string()

@@ -21,9 +21,9 @@ use handbill_pages::values::quota::{Counted, Decision, Quota};
 use handbill_pages::values::slug::{Reservation, Reserved};
 use handbill_pages::values::title::Title;
 use handbill_store_sqlite::SqliteStore;
+use handbill_test_support::pages::new_key;
 
 use crate::in_process::stores::WatchedStore;
-use crate::support::pages::new_key;
 
 /// A limiter that says of every slug what the test wants.
 struct Says {

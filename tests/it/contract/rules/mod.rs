@@ -1,6 +1,6 @@
 //! The rules that every backend keeps, looped over the backends of the program.
 //!
-//! The program `it` runs the rules on the backends in its process, and `services` on the backends on servers. Each
+//! The program `it` runs the rules on the backends in its process, and `cluster` on the backends on servers. Each
 //! program lists its backends in a module `backends` beside this one.
 
 use std::any::Any;

@@ -8,11 +8,11 @@ use handbill_pages::values::record::Record;
 use handbill_pages::values::slug::Slug;
 use handbill_pages::values::takedown::{Takedown, TakedownReason};
 use handbill_pages::values::timestamp::UnixMillis;
+use handbill_test_support::journal::lines;
+use handbill_test_support::pages::{CREATED, edited, insert, page, replace, turned, with_head};
 use serde_json::{Value, json};
 
 use super::super::backends::{empty_stores, stores};
-use crate::support::journal::lines;
-use crate::support::pages::{CREATED, edited, insert, page, replace, turned, with_head};
 
 #[tokio::test]
 async fn creates_are_paused_until_they_are_resumed() {

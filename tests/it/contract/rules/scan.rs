@@ -10,10 +10,10 @@ use handbill_pages::values::page::Page;
 use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::takedown::{Takedown, TakedownReason};
 use handbill_pages::values::timestamp::UnixMillis;
+use handbill_test_support::pages::{CREATED, edited, insert, page, replace, turned, with_head};
+use handbill_test_support::scans::{all, of};
 
 use super::super::backends::{empty_stores, stores};
-use crate::support::pages::{CREATED, edited, insert, page, replace, turned, with_head};
-use crate::support::scans::{all, of};
 
 async fn filled(store: &dyn PageStore, pages: usize) -> Vec<Arc<Page>> {
     let pages: Vec<_> = (0..pages).map(|number| Arc::new(page(&format!("page {number}")))).collect();

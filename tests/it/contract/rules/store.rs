@@ -18,13 +18,13 @@ use handbill_pages::values::slug::Slug;
 use handbill_pages::values::takedown::{Takedown, TakedownReason};
 use handbill_pages::values::timestamp::UnixMillis;
 use handbill_pages::values::title::Title;
+use handbill_test_support::pages::{CREATED, edited, insert, page, page_at, replace, slug, turned, with_head};
 use parking_lot::Mutex;
 use serde_json::json;
 use strum::VariantArray;
 use tokio::runtime::Handle;
 
 use super::super::backends::{empty_stores, stores};
-use crate::support::pages::{CREATED, edited, insert, page, page_at, replace, slug, turned, with_head};
 
 /// What a later version may add to a head.
 fn unknown(member: &str) -> UnknownMembers {

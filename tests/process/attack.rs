@@ -1,0 +1,122 @@
+//! The short form of `loadtest/attack`: clients that hold on to all that they can get, from one address and by
+//! hundreds. The tests check effects and bytes: the process lives, an honest client is served, and memory is bounded.
+
+use std::time::Instant;
+
+use handbill_test_support::client::{
+    Answer, Connection, JSON, MCP_ACCEPT, get, page_json, post, request, request_bytes, tool_call,
+};
+use handbill_test_support::environment::TEST_TIMEOUT;
+use handbill_test_support::server::Server;
+use serde_json::json;
+use tempfile::{TempDir, tempdir};
+
+const READERS: usize = 400;
+
+const MIB: f64 = 1024.0 * 1024.0;
+
+const ATTACKER: (&str, &str) = ("X-Forwarded-For", "198.51.100.1");
+
+const HONEST: (&str, &str) = ("X-Forwarded-For", "198.51.100.2");
+
+fn server() -> (TempDir, Server) {
+    let directory = tempdir().unwrap();
+    let options = ["--trusted-proxies", "127.0.0.0/8"];
+    let server = Server::start(directory.path(), &options);
+    (directory, server)
+}
+
+/// A page with long answers: each of its characters is escaped twice.
+fn worst_page(server: &Server) -> String {
+    let created = post(server.address, "Worst", &"\"".repeat(60_000)).unwrap();
+    created.json()["slug"].as_str().unwrap().to_owned()
+}
+
+fn get_page(slug: &str) -> Vec<u8> {
+    let call = tool_call("get_page", &json!({"slug": slug}));
+    let headers = [JSON, MCP_ACCEPT, ("MCP-Protocol-Version", "2025-11-25"), ATTACKER];
+    request_bytes("POST", "/mcp", &headers, call.as_bytes())
+}
+
+fn assert_honest_clients_are_served(server: &Server) {
+    let created = honest(server, "POST", "/api/pages", page_json("Honest", "Words.").as_bytes());
+    assert_eq!(created.status, 201, "{}", created.text());
+    let slug = created.json()["slug"].as_str().unwrap().to_owned();
+    let read = honest(server, "GET", &format!("/api/pages/{slug}"), b"");
+    assert_eq!(read.status, 200, "{}", read.text());
+    assert_eq!(get(server.admin, "/livez").unwrap().status, 200);
+}
+
+/// The answer to an honest client. Until the attackers' share is free again, the client may be told to retry, and does.
+fn honest(server: &Server, method: &str, target: &str, body: &[u8]) -> Answer {
+    let began = Instant::now();
+    loop {
+        let answer = request(server.address, method, target, &[JSON, HONEST], body).unwrap();
+        if answer.status != 503 {
+            return answer;
+        }
+        assert!(answer.header("retry-after").is_some(), "{}", answer.text());
+        assert!(began.elapsed() < TEST_TIMEOUT, "it is never served: {}", answer.text());
+    }
+}
+
+/// The most memory that the process has had, in bytes.
+#[cfg(target_os = "linux")]
+fn peak(server: &Server) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() * 1024.0
+}
+
+fn get_page_beside(slug: &str, member: &str, value: &str) -> Vec<u8> {
+    let call = format!(
+        r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {{"_meta": {{"{member}": {value}}}, "name": "get_page", "arguments": {{"slug": "{slug}"}}}}}}"#
+    );
+    request_bytes("POST", "/mcp", &[JSON, MCP_ACCEPT, ATTACKER], call.as_bytes())
+}
+
+fn form_post(target: &str, body: &[u8]) -> Vec<u8> {
+    request_bytes("POST", target, &[("Content-Type", "text/markdown"), ("Accept", "application/json"), ATTACKER], body)
+}
+
+/// Among the texts that take a renderer the most memory.
+fn long_text() -> String {
+    "<a@b.c>".repeat(14_000)
+}
+
+#[test]
+fn readers_previews_and_nested_json_at_once_fit_into_240_mib() {
+    let (_directory, server) = server();
+    let slug = worst_page(&server);
+    assert_honest_clients_are_served(&server);
+    let (wide, deep) = (vec![r#"{"":{"":0}}"#; 10_300].join(","), "[".repeat(60_000) + &"]".repeat(60_000));
+    let nested = [format!("[{wide}]"), deep, format!("[{}]", "{},".repeat(40_000) + "0")];
+    let posts = nested.iter().map(|value| {
+        let body = format!(r#"{{"title": "T", "content": "c", "x": {value}}}"#);
+        request_bytes("POST", "/api/pages", &[JSON, ATTACKER], body.as_bytes())
+    });
+    let calls = nested.iter().map(|value| get_page_beside(&slug, "x", value));
+    let refused: Vec<_> = posts.chain(calls).collect();
+    let reads = [get_page(&slug), form_post("/?action=preview", long_text().as_bytes()), refused[3].clone()];
+    let crowd = |requests: &[Vec<u8>], rounds: usize| -> Vec<Connection> {
+        let sent = (0..rounds).flat_map(|_| requests).map(|request| {
+            let mut connection = Connection::open(server.address).unwrap();
+            let _ = connection.send(request);
+            connection
+        });
+        sent.collect()
+    };
+    let readers = crowd(&reads, READERS);
+    assert_honest_clients_are_served(&server);
+    drop(readers);
+    for mut connection in crowd(&refused, READERS / 4) {
+        let status = connection.answer().unwrap().status;
+        // On a busy machine a body is not read in time.
+        assert!(matches!(status, 400 | 408 | 503), "{status}");
+    }
+    assert_honest_clients_are_served(&server);
+    #[cfg(target_os = "linux")]
+    assert!(peak(&server) < 240.0 * MIB, "it had {} MiB", peak(&server) / MIB);
+    assert_eq!(server.stop().0.code(), Some(0));
+}

@@ -1,0 +1,11 @@
+//! Runs `checks/rendering.rs` on what the fuzzer makes up.
+
+#![no_main]
+
+#[path = "../../../it/security/html.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod html;
+#[path = "../checks/rendering.rs"]
+mod rendering;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| rendering::check(input));
