@@ -1,12 +1,8 @@
 // Checks every page with axe-core, on a phone and a desktop, in light and, in Chromium, also in dark colours.
-//
-//   node accessible.mjs chromium|firefox <base URL>
 
 import { look } from './axe.mjs';
-import { expectNothing, openTab, withBrowser } from './browsers.mjs';
+import { base, expectNothing, name, openTab, withBrowser } from './browsers.mjs';
 import { everyPage } from './pages.mjs';
-
-const [name, base] = process.argv.slice(2);
 
 const pages = await everyPage(base);
 await withBrowser(name, async (browser) => {

@@ -5,6 +5,9 @@ import { join } from 'node:path';
 import { inspect } from 'node:util';
 import puppeteer from 'puppeteer-core';
 
+/** What every script is given: the browser, `chromium` or `firefox`, and the address of the service. */
+export const [name, base] = process.argv.slice(2);
+
 // A step that takes longer than this, in ms, never ends. A slow machine makes no test fail.
 const TIMEOUT = 120_000;
 

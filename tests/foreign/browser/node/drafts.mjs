@@ -1,13 +1,9 @@
 // Drafts, files, keys in files, keyboards and lost connections. This runs in Chromium, because only its driver can be offline.
-//
-//   node drafts.mjs chromium <base URL>
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
-import { expectNothing, withBrowser } from './browsers.mjs';
+import { base, expectNothing, name, withBrowser } from './browsers.mjs';
 import { accept, chord, fileOf, openEditor, openPages, openWatchedTab, press, publishByHand, put, said, shown, text, write } from './editing.mjs';
-
-const [name, base] = process.argv.slice(2);
 
 /** The draft as the browser has stored it. */
 const stored = (tab, words) => tab.waitForFunction(

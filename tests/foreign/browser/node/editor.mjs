@@ -1,13 +1,9 @@
 // Publishing, editing, conflicts and deleting by hand, with every view checked for accessibility and size.
-//
-//   node editor.mjs chromium|firefox <base URL>
 
 import assert from 'node:assert/strict';
 import { look } from './axe.mjs';
-import { change, expectNothing, withBrowser } from './browsers.mjs';
+import { base, change, expectNothing, name, withBrowser } from './browsers.mjs';
 import { follow, openEditor, openPages, openWatchedTab, press, publishByHand, read, said, shown, text, unfold, write } from './editing.mjs';
-
-const [name, base] = process.argv.slice(2);
 
 const MARKDOWN = 'Some *text* with a [link](https://elsewhere.example/).\n\n    code\n\nThe end, é and 📓.';
 

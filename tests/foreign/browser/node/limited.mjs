@@ -1,12 +1,8 @@
 // A client over its limit is told how long to wait, and its text is kept. The service admits one create.
-//
-//   node limited.mjs chromium|firefox <base URL>
 
 import assert from 'node:assert/strict';
-import { keepScreenshot, withBrowser } from './browsers.mjs';
+import { base, keepScreenshot, name, withBrowser } from './browsers.mjs';
 import { openWatchedTab, press, publishByHand, said, shown, text, write } from './editing.mjs';
-
-const [name, base] = process.argv.slice(2);
 
 await withBrowser(name, async (browser) => {
     const { tab } = await openWatchedTab(browser);

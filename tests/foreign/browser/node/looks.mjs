@@ -1,13 +1,9 @@
 // How the editor looks: the preview as the page, buttons in forced colours, and a receipt in print.
-//
-//   node looks.mjs chromium <base URL>
 
 import assert from 'node:assert/strict';
 import { violations } from './axe.mjs';
-import { expectNothing, keepScreenshot, openTab, publish, withBrowser } from './browsers.mjs';
+import { base, expectNothing, keepScreenshot, name, openTab, publish, withBrowser } from './browsers.mjs';
 import { openEditor, press, shown, write } from './editing.mjs';
-
-const [name, base] = process.argv.slice(2);
 
 const TITLE = 'Every element';
 // Every element of the subset.

@@ -1,14 +1,10 @@
 // Tries to lose a text or a key: with two tabs, a server that fails after it has published, a full storage, a crash, a reload, and a
 // broken export. This runs in Chromium, because only its driver can answer in the server's place.
-//
-//   node losses.mjs chromium <base URL>
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
-import { change, expectNothing, publish, withBrowser } from './browsers.mjs';
+import { base, change, expectNothing, name, publish, withBrowser } from './browsers.mjs';
 import { accept, openEditor, openPages, openWatchedTab, press, publishByHand, put, read, said, shown, text, unfold, write } from './editing.mjs';
-
-const [name, base] = process.argv.slice(2);
 
 const WRONG_KEY = `hbk_${'w'.repeat(43)}`;
 

@@ -1,11 +1,7 @@
 // A letter with hundreds of marks above and below it paints nothing outside its block of text, and a tall letter is not cut off.
-//
-//   node marks.mjs chromium|firefox <base URL>
 
 import assert from 'node:assert/strict';
-import { keepScreenshot, openTab, publish, withBrowser } from './browsers.mjs';
-
-const [name, base] = process.argv.slice(2);
+import { base, keepScreenshot, name, openTab, publish, withBrowser } from './browsers.mjs';
 
 // An acute accent is drawn above the letter and each further one above the last.
 const tower = (height) => `o${'\u0301'.repeat(height)}`;

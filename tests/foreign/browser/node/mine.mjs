@@ -1,12 +1,8 @@
 // After publishing: the receipt, the list of pages, a page that changed meanwhile.
-//
-//   node mine.mjs chromium <base URL>
 
 import assert from 'node:assert/strict';
-import { change, expectNothing, keepScreenshot, publish, withBrowser } from './browsers.mjs';
+import { base, change, expectNothing, keepScreenshot, name, publish, withBrowser } from './browsers.mjs';
 import { accept, chord, fileOf, follow, openPages, openWatchedTab, press, publishByHand, read, said, shown, text, write } from './editing.mjs';
-
-const [name, base] = process.argv.slice(2);
 
 const titles = (tab) => tab.$$eval('#pages .title', (links) => links.map((link) => link.textContent));
 

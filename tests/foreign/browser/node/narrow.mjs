@@ -1,13 +1,9 @@
 // The narrowest phones: no view scrolls sideways at 320 pixels, and what was published is handed on to other apps.
-//
-//   node narrow.mjs chromium|firefox <base URL>
 
 import assert from 'node:assert/strict';
-import { change, expectNothing, keepScreenshot, publish, withBrowser } from './browsers.mjs';
+import { base, change, expectNothing, keepScreenshot, name, publish, withBrowser } from './browsers.mjs';
 import { openEditor, openPages, openWatchedTab, press, publishByHand, read, said, shown, text, unfold, write } from './editing.mjs';
 import { everyPage } from './pages.mjs';
-
-const [name, base] = process.argv.slice(2);
 
 const TITLE = 'Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft und mehr';
 const WORDS = `${'unbroken'.repeat(20)}\n\n    ${'wide code '.repeat(20)}\n\nhttps://elsewhere.example/${'long/'.repeat(20)}`;

@@ -1,14 +1,10 @@
 // Somebody publishes from a phone. The tab closes half way, and the browser ends; a day later the page is changed with the key
 // that the browser has kept. Each visit is a new process of the browser over the same folder.
-//
-//   node phone.mjs chromium <base URL>
 
 import assert from 'node:assert/strict';
 import { expectFit } from './axe.mjs';
-import { expectNothing, keepScreenshot, newProfile, withBrowser } from './browsers.mjs';
+import { base, expectNothing, keepScreenshot, name, newProfile, withBrowser } from './browsers.mjs';
 import { openEditor, openPages, openWatchedTab, read, said, shown, text } from './editing.mjs';
-
-const [name, base] = process.argv.slice(2);
 
 const PHONE = { width: 360, height: 740, deviceScaleFactor: 2, isMobile: true, hasTouch: true };
 const DAY = 24 * 60 * 60 * 1000;

@@ -1,14 +1,10 @@
 // The two pictures of the README: a page, and the editor with the same text. With `PICTURES=<folder>` they are kept there.
-//
-//   node pictures.mjs chromium|firefox <base URL>
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { publish, withBrowser } from './browsers.mjs';
+import { base, name, publish, withBrowser } from './browsers.mjs';
 import { openEditor, openWatchedTab, write } from './editing.mjs';
-
-const [name, base] = process.argv.slice(2);
 
 // A README is a page of text: its pictures must not be the largest part of it.
 const MAX_BYTES = 120 * 1024;

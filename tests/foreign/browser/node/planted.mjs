@@ -2,16 +2,12 @@
 //
 // A relay between browser and service plants the scripts, and leaves every header as it is. Without the policy the same
 // scripts run: so the test sees that the policy is what stops them.
-//
-//   node planted.mjs chromium|firefox <base URL>
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { openTab, publish, withBrowser } from './browsers.mjs';
+import { base, name, openTab, publish, withBrowser } from './browsers.mjs';
 import { shown } from './editing.mjs';
-
-const [name, base] = process.argv.slice(2);
 
 const STEAL = 'document.documentElement.dataset.stolen = Object.values(localStorage).join();';
 const program = await publish(base, 'A program', STEAL);

@@ -1,14 +1,10 @@
 // The preview in the editor is the published page, byte for byte, for each kind of Markdown and for attacks. Neither of them runs
 // anything.
-//
-//   node previews.mjs chromium|firefox <base URL>
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { expectNothing, openTab, publish, withBrowser } from './browsers.mjs';
+import { base, expectNothing, name, openTab, publish, withBrowser } from './browsers.mjs';
 import { openEditor, press, shown } from './editing.mjs';
-
-const [name, base] = process.argv.slice(2);
 
 // `tests/it` compares the same texts, and whole corpora, without a browser.
 const TEXTS = JSON.parse(readFileSync(new URL('previews.json', import.meta.url), 'utf8'));

@@ -1,12 +1,8 @@
 // A private window, and a browser that stores nothing: the editor works, says how long the key is kept, and loses none.
-//
-//   node private.mjs chromium|firefox <base URL>
 
 import assert from 'node:assert/strict';
-import { expectNothing, keepScreenshot, withBrowser } from './browsers.mjs';
+import { base, expectNothing, keepScreenshot, name, withBrowser } from './browsers.mjs';
 import { accept, openPages, openWatchedTab, press, publishByHand, read, said, shown, text, write } from './editing.mjs';
-
-const [name, base] = process.argv.slice(2);
 
 const PRIVATE = { arguments: ['--incognito'], preferences: { 'browser.privatebrowsing.autostart': true } };
 

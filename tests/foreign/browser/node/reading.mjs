@@ -1,12 +1,8 @@
 // Checks the layout of reading pages: wide code, long titles, Korean text, and print.
-//
-//   node reading.mjs chromium|firefox <base URL>
 
 import assert from 'node:assert/strict';
-import { keepScreenshot, openTab, publish, withBrowser } from './browsers.mjs';
+import { base, keepScreenshot, name, openTab, publish, withBrowser } from './browsers.mjs';
 import { everyPage } from './pages.mjs';
-
-const [name, base] = process.argv.slice(2);
 
 /** For each block of code: whether it scrolls, and where it begins and ends. */
 const blocks = (tab) => tab.evaluate(() => [...document.querySelectorAll('pre')].map((pre) => {

@@ -1,12 +1,8 @@
 // The editor without JavaScript.
-//
-//   node scriptless.mjs chromium|firefox <base URL>
 
 import assert from 'node:assert/strict';
-import { expectNothing, keepScreenshot, withBrowser } from './browsers.mjs';
+import { base, expectNothing, keepScreenshot, name, withBrowser } from './browsers.mjs';
 import { press, read } from './editing.mjs';
-
-const [name, base] = process.argv.slice(2);
 
 await withBrowser(name, async (browser) => {
     const tab = await browser.newPage();

@@ -1,12 +1,8 @@
 // Writing on the sheet with the keyboard: shortcuts, links, lists, line breaks, the preview beside the text.
-//
-//   node sheet.mjs chromium|firefox <base URL>
 
 import assert from 'node:assert/strict';
-import { expectNothing, keepScreenshot, withBrowser } from './browsers.mjs';
+import { base, expectNothing, keepScreenshot, name, withBrowser } from './browsers.mjs';
 import { chord, follow, openEditor, openWatchedTab, press, put, read, said, shown, text, write } from './editing.mjs';
-
-const [name, base] = process.argv.slice(2);
 
 const value = (tab) => text(tab, 'content');
 
