@@ -85,7 +85,7 @@ async fn a_page_looks_the_same_on_every_visit() {
 }
 
 #[tokio::test]
-async fn no_page_breaks_a_rule_of_accessibility() {
+async fn no_page_breaks_a_rule_of_accessibility_or_scrolls_sideways() {
     run_in_each("accessible.mjs").await;
 }
 
@@ -147,11 +147,6 @@ async fn without_storage_no_key_is_lost_unsaid() {
 #[tokio::test]
 async fn on_a_phone_a_closed_tab_loses_no_text_and_no_key() {
     run("phone.mjs", "chromium").await;
-}
-
-#[tokio::test]
-async fn no_view_scrolls_sideways_on_the_narrowest_phone() {
-    run_in_each("narrow.mjs").await;
 }
 
 #[tokio::test]

@@ -36,7 +36,14 @@ export async function expectFit(tab, where) {
             .filter((control) => control.offsetParent)
             .filter((control) => control.getBoundingClientRect().height < 44)
             .map((control) => control.outerHTML);
-        return scrollWidth > clientWidth ? [...small, `${scrollWidth} pixels wide of ${clientWidth}`] : small;
+        // Some parts scroll what they have, and some only screen readers get: neither makes the screen wider for anybody.
+        const scrolled = [...document.querySelectorAll('*')].filter((part) => /auto|scroll|hidden|clip/.test(getComputedStyle(part).overflowX));
+        const wide = [...document.body.querySelectorAll('*')]
+            .filter((part) => part.checkVisibility() && !scrolled.some((outer) => outer !== part && outer.contains(part)))
+            .filter((part) => part.getBoundingClientRect().right > clientWidth + 1 || part.getBoundingClientRect().left < -1)
+            .map((part) => part.outerHTML.slice(0, 150));
+        const hides = [document.documentElement, document.body].some((part) => getComputedStyle(part).overflowX !== 'visible');
+        return [...small, ...wide, ...(hides || scrollWidth > clientWidth ? [`${scrollWidth} pixels wide of ${clientWidth}`] : [])];
     });
     expectNothing(wrong, where);
 }

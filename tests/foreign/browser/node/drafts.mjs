@@ -10,22 +10,13 @@ const stored = (tab, words) => tab.waitForFunction(
     (words) => localStorage.getItem('handbill:draft:')?.includes(words), {}, words);
 
 await withBrowser(name, async (browser) => {
-    let { tab, complaints } = await openWatchedTab(browser);
+    const { tab, complaints } = await openWatchedTab(browser);
     const dialogs = [];
     accept(tab, dialogs);
-
-    // A closed tab loses nothing.
     await openEditor(tab, base);
     await write(tab, 'title', 'A draft');
     await write(tab, 'content', 'Half a page');
     await stored(tab, 'Half a page');
-    expectNothing(await complaints(), 'draft');
-    await tab.close();
-    ({ tab, complaints } = await openWatchedTab(browser));
-    accept(tab, dialogs);
-    await openEditor(tab, base);
-    await said(tab, 'Your draft is back');
-    assert.deepEqual([await text(tab, 'title'), await text(tab, 'content')], ['A draft', 'Half a page']);
 
     // Publishing without a connection keeps the text, and works once there is one.
     await tab.setOfflineMode(true);
@@ -46,16 +37,8 @@ await withBrowser(name, async (browser) => {
     await press(tab, '#another');
     expectNothing(dialogs.length === 1 ? [] : dialogs, 'one warning');
     assert.match(dialogs[0], /not saved anywhere/);
-    await shown(tab, 'editor');
-    const lost = await publishByHand(tab, base, 'Lost', 'Text.');
-    await press(tab, '#forget-key');
-    dialogs.length = 0;
-    await tab.goto(`${base}/${lost.slug}`);
-    assert.deepEqual(dialogs, ['beforeunload']);
     await publishByHand(tab, base, 'Safe', 'Text.');
-    dialogs.length = 0;
-    await tab.goto(`${base}/`);
-    assert.deepEqual(dialogs, [], 'a key that is kept may be left');
+    await openEditor(tab, base);
 
     // A file, chosen and dropped.
     await shown(tab, 'pick');

@@ -8,6 +8,13 @@ const titles = (tab) => tab.$$eval('#pages .title', (links) => links.map((link) 
 
 await withBrowser(name, async (browser) => {
     const { tab, complaints } = await openWatchedTab(browser);
+    await tab.evaluateOnNewDocument(() => {
+        window.shared = [];
+        navigator.share = async (data) => {
+            window.shared.push(data);
+            throw new DOMException('Somebody changed their mind.', 'AbortError');
+        };
+    });
 
     // The receipt: two links, and Edit.
     const page = await publishByHand(tab, base, 'Mine', 'Text.');
@@ -21,6 +28,12 @@ await withBrowser(name, async (browser) => {
     await keepScreenshot(tab, `${name}-receipt`);
     // The file has the edit link, and is an import too.
     assert.equal(await fileOf(tab, 'save-key'), `${page.address}/edit#${page.key}\n${page.address}\n${page.key}\n`);
+    // The browser's own sheet of apps gets title and address, and to close it is no failure.
+    await tab.evaluate(() => { document.getElementById('status').textContent = ''; });
+    await press(tab, '#share');
+    await tab.waitForFunction(() => window.shared.length);
+    assert.deepEqual(await tab.evaluate(() => window.shared), [{ title: 'Mine', url: page.address }]);
+    assert.equal(await text(tab, 'status'), '');
     await follow(tab, '#edit-page');
     await shown(tab, 'editor');
     assert.equal(await text(tab, 'title'), 'Mine');
@@ -116,6 +129,15 @@ await withBrowser(name, async (browser) => {
     await press(tab, '#another');
     await shown(tab, 'editor');
     expectNothing(dialogs, 'a question about a link that was copied');
+
+    // A page that goes while it is edited.
+    const soon = await publish(base, 'Soon gone', 'Text.');
+    await tab.goto(`${soon.address}/edit#${soon.key}`);
+    await shown(tab, 'editor');
+    await change(base, soon, 'DELETE');
+    await write(tab, 'title', 'Changed');
+    await press(tab, '#save');
+    await shown(tab, 'closed');
 
     // A save whose answer was lost is no conflict.
     const other = await publish(base, 'Elsewhere', 'Text.');

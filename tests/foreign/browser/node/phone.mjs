@@ -50,6 +50,7 @@ let slug;
 await onPhone(60_000, async (tab) => {
     await openEditor(tab, base);
     await said(tab, 'Your draft is back');
+    assert.equal(await text(tab, 'title'), 'From a phone');
     await fill(tab, '#content', '');
     await tab.keyboard.press('End');
     await tab.keyboard.type(', and the rest.');

@@ -31,6 +31,7 @@ if (name === 'chromium') await withBrowser(name, async (browser) => {
     const { tab } = await openWatchedTab(browser);
     await openPages(tab, base);
     assert.equal((await tab.$$('#pages li')).length, 0, 'the next private window knows nothing');
+    assert.ok(!await tab.$eval('#saved-here', (words) => words.checkVisibility()), 'nothing is said of keys where there are none');
 }, PRIVATE);
 
 await withBrowser(name, async (browser) => {
