@@ -78,6 +78,7 @@ impl User {
     fn edit(&self, slug: &str, editor: &str) -> Output {
         let mut command = self.command(&["edit", slug]);
         command.env("EDITOR", editor).env("TMPDIR", self.home.path());
+        command.env("PATH", format!("{}:/usr/bin:/bin", self.home.path().display()));
         run(command, b"")
     }
 
@@ -319,11 +320,10 @@ fn a_command_that_cannot_print_has_kept_the_key() {
     user.done(&["update", url.split('\t').next().unwrap(), "--title", "Mine"], "");
 }
 
-fn script(directory: &Path, body: &str) -> String {
-    let path = directory.join("editor");
+fn script(directory: &Path, name: &str, body: &str) {
+    let path = directory.join(name);
     fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    path.to_str().unwrap().to_owned()
 }
 
 #[test]
@@ -335,11 +335,11 @@ fn a_page_is_edited_in_the_user_s_editor() {
     assert_eq!(user.done(&["get", &slug], ""), "new text\n");
     let output = user.edit(&slug, "true");
     assert!(output.status.success() && text(&output.stderr).contains("nothing was changed"));
-    let left = |user: &User| {
-        let entries = fs::read_dir(user.home.path()).unwrap().map(|entry| entry.unwrap().file_name());
-        entries.filter(|name| name.to_str().unwrap().starts_with("handbill-")).count()
+    let left = || {
+        let paths = fs::read_dir(user.home.path()).unwrap().map(|entry| entry.unwrap().path());
+        paths.filter(|path| path.to_str().unwrap().contains("/handbill-")).collect::<Vec<_>>()
     };
-    assert_eq!(left(&user), 0, "no file is left");
+    assert!(left().is_empty(), "no file is left");
 
     let meanwhile = format!(
         "echo mine > \"$1\" && HOME='{home}' HANDBILL_SERVER={origin} '{binary}' update {slug} - < '{theirs}'",
@@ -348,11 +348,13 @@ fn a_page_is_edited_in_the_user_s_editor() {
         binary = program(),
         theirs = user.file("theirs", "theirs"),
     );
-    let output = user.edit(&slug, &script(user.home.path(), &meanwhile));
+    script(user.home.path(), "editor", &meanwhile);
+    let output = user.edit(&slug, "editor");
     let message = text(&output.stderr);
     assert_eq!(output.status.code(), Some(5), "{message}");
     assert!(message.contains("was changed meanwhile") && !message.contains('`'), "{message}");
-    let kept = message.split_whitespace().find(|word| word.contains("/handbill-")).expect("it says where the text is");
+    let [kept] = &left()[..] else { panic!("one file is left") };
+    assert!(message.contains(kept.to_str().unwrap()), "it says where the text is: {message}");
     assert_eq!(fs::read_to_string(kept).unwrap(), "mine\n");
     assert_eq!(user.done(&["get", &slug], ""), "theirs");
 
@@ -365,7 +367,7 @@ fn a_page_is_edited_in_the_user_s_editor() {
         assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
         assert!(!text(&output.stderr).contains("your text is saved"), "{}", text(&output.stderr));
     }
-    assert_eq!(left(&user), 0, "no file is left");
+    assert!(left().is_empty(), "no file is left");
 }
 
 #[test]
@@ -406,7 +408,7 @@ fn a_file_that_several_pages_came_from_means_the_newest() {
     assert!(message.contains("hasn't been published from here"), "{message}");
     let first = user.done(&["publish", &file], "");
     // A person who repeats the command means `update`. A script is told, and gets its page.
-    let shown = user.in_terminal(&format!("publish {file}"), "");
+    let shown = user.in_terminal(&format!("publish '{file}'"), "");
     assert!(shown.contains("is already at") && shown.contains("handbill update"), "{shown}");
     assert_eq!(user.done(&["list"], "").lines().count(), 1);
     let output = user.run(&["publish", &file], "");
@@ -416,7 +418,7 @@ fn a_file_that_several_pages_came_from_means_the_newest() {
     let output = user.run(&["key", &file], "");
     assert!(text(&output.stderr).contains("was published 2 times"), "{output:?}");
     assert_eq!(text(&output.stdout), user.done(&["key", second.trim_end()], ""));
-    assert!(user.in_terminal(&format!("publish --again {file}"), "").contains("http://"));
+    assert!(user.in_terminal(&format!("publish --again '{file}'"), "").contains("http://"));
 }
 
 #[test]
@@ -511,8 +513,8 @@ fn the_server_is_in_the_users_configuration() {
 fn a_published_page_is_opened_or_described_in_json() {
     let user = User::new();
     let opened = user.home.path().join("opened");
-    let browser = script(user.home.path(), &format!("echo \"$1\" > {0}.new; mv {0}.new {0}", opened.display()));
-    fs::rename(browser, user.home.path().join("xdg-open")).unwrap();
+    let place = opened.display();
+    script(user.home.path(), "xdg-open", &format!("echo \"$1\" > '{place}.new'; mv '{place}.new' '{place}'"));
     let with_path = |path: &str| {
         let mut command = user.command(&["publish", "--open", "--json", "--title", "T"]);
         command.env("PATH", path);
@@ -644,10 +646,10 @@ fn on_a_terminal_the_user_is_asked_and_told_where_the_key_is() {
     let user = User::new();
     let in_terminal = |command: &str, input: &str| user.in_terminal(command, input);
     let file = user.file("note.md", "text");
-    let shown = in_terminal(&format!("publish {file}"), "");
+    let shown = in_terminal(&format!("publish '{file}'"), "");
     assert!(shown.contains("The edit key is saved in") && !shown.contains("hbk_"), "{shown}");
     let url = user.done(&["list"], "").split('\t').next().unwrap().to_owned();
-    assert!(in_terminal(&format!("update {file}"), "").contains("Updated."));
+    assert!(in_terminal(&format!("update '{file}'"), "").contains("Updated."));
     assert!(in_terminal(&format!("delete {url}"), "n\n").contains("nothing was deleted"));
     user.done(&["get", &url], "");
     let shown = in_terminal(&format!("delete {url}"), "y\n");
