@@ -172,3 +172,64 @@ fn is_insecure(address: &ConnectionInfo) -> bool {
 pub(super) fn tcp_settings() -> TcpSettings {
     TcpSettings::default().set_nodelay(true)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use prometheus_client::metrics::gauge::Gauge;
+
+    use super::*;
+    use crate::RedisLimiter;
+    use crate::ports::clock::SystemClock;
+    use crate::ports::random::Random;
+
+    fn to(address: &str) -> RedisSettings {
+        RedisSettings {
+            urls: vec![RedisUrl(address.to_owned())],
+            mode: None,
+            sentinel_master: None,
+            username: None,
+            password_file: None,
+            ca_file: None,
+            client_cert_files: Vec::new(),
+            timeout: Duration::from_secs(1),
+        }
+    }
+
+    fn refusal(settings: &RedisSettings) -> OpenError {
+        let clock = Arc::new(SystemClock::new());
+        let opened = RedisLimiter::open(settings, 1 << 20, clock, Random::System, Gauge::default());
+        opened.err().expect("the settings are refused")
+    }
+
+    #[tokio::test]
+    async fn settings_that_make_no_sense_are_refused_without_a_password() {
+        let files = tempfile::tempdir().unwrap();
+        fs::write(files.path().join("empty"), "").unwrap();
+        let file = |name: &str| Some(files.path().join(name));
+        let url = "redis://:sesame@127.0.0.1:1";
+        let urls = |urls: &[&str]| urls.iter().map(|url| RedisUrl((*url).to_owned())).collect::<Vec<_>>();
+        for (settings, told) in [
+            (RedisSettings { urls: Vec::new(), ..to(url) }, "names no address"),
+            (to("http://:sesame@127.0.0.1"), "address 1"),
+            (to("127.0.0.1:6379:sesame"), "address 1"),
+            (to("unix:///sesame"), "address 1"),
+            (RedisSettings { urls: urls(&[url, "sesame"]), ..to(url) }, "address 2"),
+            (to("rediss://:sesame@127.0.0.1:1/#insecure"), "address 1"),
+            (RedisSettings { urls: urls(&[url, "rediss://:sesame@127.0.0.1:2"]), ..to(url) }, "mixes"),
+            (RedisSettings { urls: urls(&[url, url]), mode: Some(RedisMode::Single), ..to(url) }, "takes one address"),
+            (RedisSettings { mode: Some(RedisMode::Sentinel), ..to(url) }, "--redis-sentinel-master"),
+            (RedisSettings { username: Some("somebody".to_owned()), ..to(url) }, "needs --redis-password-file"),
+            (RedisSettings { password_file: file("missing"), ..to(url) }, "--redis-password-file"),
+            (RedisSettings { ca_file: file("missing"), ..to("rediss://127.0.0.1:1") }, "--redis-ca-file"),
+            (RedisSettings { ca_file: file("empty"), ..to("rediss://127.0.0.1:1") }, "holds no certificate"),
+            (RedisSettings { ca_file: file("empty"), ..to(url) }, "rediss://"),
+        ] {
+            let line = refusal(&settings).to_string();
+            assert!(line.contains(told), "{line}");
+            assert!(!line.contains("sesame") && !line.contains('\n'), "{line}");
+            assert!(!format!("{settings:?}").contains("sesame"));
+        }
+    }
+}

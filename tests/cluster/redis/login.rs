@@ -2,21 +2,18 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use handbill_pages::ports::random::Random;
 use handbill_pages::ports::rate_limiter::RateLimiter;
 use handbill_pages::values::slug::{Reservation, Reserved};
-use handbill_rate_limit::{OpenError, RedisLimiter, RedisMode, RedisSettings, RedisUrl};
-use prometheus_client::metrics::gauge::Gauge;
+use handbill_rate_limit::{RedisSettings, RedisUrl};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use redis::{Client, FromRedisValue, TlsCertificates};
 use tempfile::TempDir;
 
 use super::faults::{SHORT, come_back};
 use super::reservations::reservation;
-use super::servers::{OwnServer, PATIENT, Replica, StillClock, client, to};
+use super::servers::{OwnServer, PATIENT, Replica, client, to};
 
 /// A server with TLS, a user `handbill` with just the rights that the service needs, and a user `admin` for the test.
 struct Guarded {
@@ -175,40 +172,4 @@ async fn a_replica_returns_once_its_file_has_the_new_password() {
     }
     fs::write(guarded.file("password"), "staple\n").unwrap();
     come_back(&mut replica).await;
-}
-
-fn refusal(settings: &RedisSettings) -> OpenError {
-    let clock = Arc::new(StillClock);
-    let opened = RedisLimiter::open(settings, 1 << 20, clock, Random::System, Gauge::default());
-    opened.err().expect("the settings are refused")
-}
-
-#[tokio::test]
-async fn settings_that_make_no_sense_are_refused_without_a_password() {
-    let files = tempfile::tempdir().unwrap();
-    fs::write(files.path().join("empty"), "").unwrap();
-    let file = |name: &str| Some(files.path().join(name));
-    let url = "redis://:sesame@127.0.0.1:1";
-    let urls = |urls: &[&str]| urls.iter().map(|url| RedisUrl((*url).to_owned())).collect::<Vec<_>>();
-    for (settings, told) in [
-        (RedisSettings { urls: Vec::new(), ..to(url) }, "names no address"),
-        (to("http://:sesame@127.0.0.1"), "address 1"),
-        (to("127.0.0.1:6379:sesame"), "address 1"),
-        (to("unix:///sesame"), "address 1"),
-        (RedisSettings { urls: urls(&[url, "sesame"]), ..to(url) }, "address 2"),
-        (to("rediss://:sesame@127.0.0.1:1/#insecure"), "address 1"),
-        (RedisSettings { urls: urls(&[url, "rediss://:sesame@127.0.0.1:2"]), ..to(url) }, "mixes"),
-        (RedisSettings { urls: urls(&[url, url]), mode: Some(RedisMode::Single), ..to(url) }, "takes one address"),
-        (RedisSettings { mode: Some(RedisMode::Sentinel), ..to(url) }, "--redis-sentinel-master"),
-        (RedisSettings { username: Some("somebody".to_owned()), ..to(url) }, "needs --redis-password-file"),
-        (RedisSettings { password_file: file("missing"), ..to(url) }, "--redis-password-file"),
-        (RedisSettings { ca_file: file("missing"), ..to("rediss://127.0.0.1:1") }, "--redis-ca-file"),
-        (RedisSettings { ca_file: file("empty"), ..to("rediss://127.0.0.1:1") }, "holds no certificate"),
-        (RedisSettings { ca_file: file("empty"), ..to(url) }, "rediss://"),
-    ] {
-        let line = refusal(&settings).to_string();
-        assert!(line.contains(told), "{line}");
-        assert!(!line.contains("sesame") && !line.contains('\n'), "{line}");
-        assert!(!format!("{settings:?}").contains("sesame"));
-    }
 }
