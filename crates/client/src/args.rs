@@ -97,12 +97,6 @@ pub(crate) struct DetailsArgs {
     pub(crate) title: Option<String>,
 }
 
-impl DetailsArgs {
-    pub(crate) fn new(title: Option<&str>) -> Self {
-        Self { title: title.map(str::to_owned) }
-    }
-}
-
 #[derive(Args)]
 pub struct PublishArgs {
     /// Markdown files, a page each; - reads standard input

@@ -45,10 +45,8 @@ pub(crate) fn run(command: ClientCommand, agent: &Agent) -> Result<()> {
     }
 }
 
-fn publish_all(
-    PublishArgs { files, details, again, open, json, connection }: &PublishArgs,
-    agent: &Agent,
-) -> Result<()> {
+fn publish_all(args: &PublishArgs, agent: &Agent) -> Result<()> {
+    let PublishArgs { files, details, again, open, json, connection } = args;
     if files.len() > 1 && details.title.is_some() {
         return Err(ClientError::Usage("--title works with one file only".to_owned()));
     }
@@ -80,7 +78,7 @@ fn draft(file: &Path, details: &DetailsArgs) -> Result<Draft> {
     if content.is_empty() {
         return Err(ClientError::Failed(format!("nothing to publish: {} is empty", name_of(file))));
     }
-    let source = (!is_standard(file)).then(|| fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()));
+    let source = (*file != *STANDARD).then(|| fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()));
     let stem = || Some(source.as_ref()?.file_stem()?.to_str()?.to_owned()).filter(|stem| Title::parse(stem).is_ok());
     let title = details.title.clone().or_else(|| title_in(&content)).or_else(stem);
     let none = || ClientError::Usage("no title: start the text with \"# Title\" or use --title".to_owned());
@@ -159,8 +157,7 @@ fn edit(args: &PageArgs, agent: &Agent) -> Result<()> {
     let read = api.read(&page)?;
     let [title, content] = ["title", "content"].map(|name| read.body()[name].as_str().unwrap_or_default());
     let before = format!("{TITLE} {title}\n\n{content}");
-    let prefix = format!("handbill-{}-", page.slug);
-    let file = Builder::new().prefix(&prefix).suffix(".md").tempfile();
+    let file = Builder::new().prefix(&format!("handbill-{}-", page.slug)).suffix(".md").tempfile();
     let file = file.and_then(|file| fs::write(&file, &before).map(|()| file.into_temp_path()));
     let file = file.map_err(|error| ClientError::cannot("write a file for the editor", &error))?;
     let done = open_editor(&file).and_then(|after| {
@@ -170,7 +167,7 @@ fn edit(args: &PageArgs, agent: &Agent) -> Result<()> {
         }
         let (typed, after) = title_and_text(&after);
         let new = typed.filter(|typed| *typed != title);
-        let change = fields(Some(after), &DetailsArgs::new(new)).into();
+        let change = fields(Some(after), &DetailsArgs { title: new.map(str::to_owned) }).into();
         let answer = api.change(&page, &key, Some(&read), &change)?;
         // A file of the page is behind the page now.
         let sent = answer["updated_at"].as_str().filter(|_| saved.source.is_none());
@@ -305,12 +302,8 @@ fn import_keys(file: &Path, keys: &KeyFile) -> Result<()> {
     Ok(())
 }
 
-fn is_standard(file: &Path) -> bool {
-    file.as_os_str() == STANDARD
-}
-
 fn name_of(file: &Path) -> String {
-    if is_standard(file) { "standard input".to_owned() } else { file.display().to_string() }
+    if *file == *STANDARD { "standard input".to_owned() } else { file.display().to_string() }
 }
 
 fn page_text(file: &Path) -> Result<String> {
@@ -320,7 +313,7 @@ fn page_text(file: &Path) -> Result<String> {
 
 fn read_bytes(file: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let read = if is_standard(file) {
+    let read = if *file == *STANDARD {
         if io::stdin().is_terminal() {
             hint("Write the text, then press Ctrl+D on a new line.");
         }

@@ -33,8 +33,7 @@ pub(crate) enum Published {
 
 pub(crate) fn publish(api: &Api<'_>, keys: &KeyFile, server: &Origin, draft: Draft) -> Result<Published> {
     let Draft { title, content, others: mut body, source } = draft;
-    body.insert("title".to_owned(), json!(title));
-    body.insert("content".to_owned(), json!(content));
+    body.extend([("title".to_owned(), json!(title)), ("content".to_owned(), json!(content))]);
     let (sent, edit_key, is_repeat) = begin(keys, server, &body)?;
     body.insert("edit_key".to_owned(), json!(edit_key.reveal()));
     let (answer, was_lost) = api.create(server, &body.into())?;
