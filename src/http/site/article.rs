@@ -125,6 +125,9 @@ fn without_scheme(address: &str) -> String {
 pub(super) fn text_of(heading: &str) -> String {
     // `<` and `>` in text or attributes are references.
     let text: String = heading.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();
+    if !text.contains('&') {
+        return text;
+    }
     [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&nbsp;", "\u{a0}"), ("&amp;", "&")]
         .iter()
         .fold(text, |text, (escaped, character)| text.replace(escaped, character))
