@@ -73,19 +73,19 @@ def nginx(**changed):
         text = (DEPLOY / "edge/nginx.conf").read_text()
         text = re.sub(r"\n.*listen \[::\]:443.*|(?m:^ +server \{ listen 80; .*$)", "", text)
         text = text.replace("listen 443 ssl", f"listen 127.0.0.1:{port} ssl").replace("server 127.0.0.1:8080", f"server 127.0.0.1:{replica}")
-        text = text.replace("/etc/ssl/pages.example", f"{folder}/tls").replace("/var/log/nginx", folder).replace("20000", "2000").replace("8192", "1000")
+        text = text.replace("/etc/ssl/pages.example", "tls").replace("/var/log/nginx", ".").replace("20000", "2000").replace("8192", "1000")
         # The tests choose the client's address.
         text = text.replace("http {", "http { set_real_ip_from 127.0.0.1; real_ip_header X-Test;", 1)
         for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"):
-            text = text.replace("http {", f"http {{ {name}_temp_path {folder}/{name};", 1)
+            text = text.replace("http {", f"http {{ {name}_temp_path {name};", 1)
         for name, value in changed.items():
             text = re.sub(rf"\b{name} [^;]+;", f"{name} {value};", text)
         certificate = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=pages.example"]
         subprocess.run([*certificate, "-keyout", f"{folder}/tls.key", "-out", f"{folder}/tls.crt"], check=True, capture_output=True)
         user = "user root; " if os.geteuid() == 0 else ""
-        return f"daemon off; {user}pid {folder}/pid; error_log stderr;\n" + text
+        return f"daemon off; {user}pid pid; error_log stderr;\n" + text
 
-    return proxied(lambda file: [NGINX, "-e", "stderr", "-c", file], configuration)
+    return proxied(lambda file: [NGINX, "-p", file.parent, "-e", "stderr", "-c", file], configuration)
 
 
 def connection(port):
