@@ -359,7 +359,7 @@ fn the_start_says_where_everything_is_and_its_curl_publishes() {
     assert!(data_line.ends_with(&format!("{} (0 pages, 0 deletions)", place.display())), "{data_line}");
     let curl = publish.strip_prefix("Publish:").unwrap().trim();
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", &format!("{curl} --silent --show-error --fail-with-body")]);
+    command.args(["-c", &format!("{curl} --silent --show-error --fail-with-body")]).env("no_proxy", "127.0.0.1");
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = run(command, b"");
     assert!(output.status.success(), "{}", text(&output.stderr));

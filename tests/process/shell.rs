@@ -18,7 +18,8 @@ fn print(commands: &str) -> Vec<String> {
     fs::write(folder.path().join("note.md"), NOTE).unwrap();
     let printed = |line: &str| {
         let mut shell = Command::new("/bin/sh");
-        shell.args(["-c", line]).current_dir(folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        shell.args(["-c", line]).current_dir(folder.path()).env("no_proxy", "127.0.0.1");
+        shell.stdout(Stdio::piped()).stderr(Stdio::piped());
         let output = run(shell, b"");
         assert!(output.status.success(), "{line}: {}", text(&output.stderr));
         text(&output.stdout).to_owned()
