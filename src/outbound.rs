@@ -1,7 +1,6 @@
 //! HTTP requests to other servers, each with one time limit.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use handbill_pages::values::origin::Origin;
 use http::{Request, Response};

@@ -1,20 +1,16 @@
 //! Takes pages down, hides them, and shows them again.
 
-use std::borrow::Cow;
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
-use axum::Json;
-use axum::body::Bytes;
-use axum::extract::State;
+use axum::{Json, body::Bytes, extract::State};
 use futures_util::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 
 use super::api::{AdminApi, Refusal, failure, operator, parse};
 use handbill_pages::service::ActOutcome;
-use handbill_pages::values::details::UnknownMembers;
-use handbill_pages::values::record::Record;
 use handbill_pages::values::slug::{SUFFIX_ALPHABET, SUFFIX_CHARS, Slug};
 use handbill_pages::values::takedown::{Takedown, TakedownReason};
+use handbill_pages::values::{details::UnknownMembers, record::Record};
 
 /// Pages at the same time: enough to share the store's commits, and few enough to leave clients their share.
 const AT_ONCE: usize = 16;

@@ -10,11 +10,9 @@ use tokio_util::task::TaskTracker;
 use crate::http::error::{self, ApiError};
 use crate::telemetry::logs::{AUDIT, AuditLog};
 use crate::telemetry::metrics::{Metrics, OperatorLabels};
-use handbill_pages::ports::operated_store::OperatedStore;
-use handbill_pages::ports::page_store::StoreError;
+use handbill_pages::ports::{operated_store::OperatedStore, page_store::StoreError};
 use handbill_pages::service::{Importer, Moderation, PublishingPolicy, ServiceError};
-use handbill_pages::values::slug::Slug;
-use handbill_pages::values::takedown::operator_name;
+use handbill_pages::values::{slug::Slug, takedown::operator_name};
 
 pub struct AdminApi {
     pub operators: Moderation,

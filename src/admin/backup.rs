@@ -1,12 +1,8 @@
 //! What a restore needs: `POST /backup` sends a copy of the SQLite store, and `POST /journal` the journal.
 
-use std::future::ready;
-use std::io;
-use std::sync::Arc;
+use std::{future::ready, io, sync::Arc};
 
-use axum::Json;
-use axum::body::Body;
-use axum::extract::State;
+use axum::{Json, body::Body, extract::State};
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
@@ -15,10 +11,8 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio_util::io::ReaderStream;
 
 use super::api::{AdminApi, Refusal, parse};
-use handbill_pages::ports::operated_store::Journal;
-use handbill_pages::ports::page_store::StoreError;
-use handbill_pages::values::journal::Line;
-use handbill_pages::values::timestamp::UnixMillis;
+use handbill_pages::ports::{operated_store::Journal, page_store::StoreError};
+use handbill_pages::values::{journal::Line, timestamp::UnixMillis};
 
 /// Bytes of a backup that are read at once.
 const CHUNK_BYTES: usize = 256 * 1024;

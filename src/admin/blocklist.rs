@@ -1,12 +1,8 @@
 //! Puts the [blocklist](handbill_pages::values::blocklist) of a file into force, and again when the file changes. A faulty file changes
 //! nothing.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
+use std::{fs, os::unix::fs::MetadataExt, sync::Arc, thread, time::Duration};
 
 use crate::telemetry::metrics::Metrics;
 use handbill_pages::ports::clock::{Clock, SystemClock};

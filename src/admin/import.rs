@@ -1,13 +1,10 @@
 //! Imports an export, beside clients and other imports.
 
-use std::sync::Arc;
-use std::{fmt, mem};
+use std::{fmt, mem, sync::Arc};
 
-use axum::Json;
-use axum::body::Body;
 use axum::extract::{RawQuery, State};
-use futures_util::stream::FuturesOrdered;
-use futures_util::{StreamExt, TryStreamExt};
+use axum::{Json, body::Body};
+use futures_util::{StreamExt, TryStreamExt, stream::FuturesOrdered};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio_util::io::StreamReader;
@@ -15,8 +12,7 @@ use tokio_util::io::StreamReader;
 use super::api::{AdminApi, Refusal, failure};
 use handbill_pages::service::{Imported, ServiceError};
 use handbill_pages::values::archive::{ArchivedPage, Decoder, MAX_LINE_BYTES, Precedence};
-use handbill_pages::values::counted::counted;
-use handbill_pages::values::record::Record;
+use handbill_pages::values::{counted::counted, record::Record};
 
 /// Records at the same time, enough to share the store's commits.
 const AT_ONCE: usize = 32;

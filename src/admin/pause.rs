@@ -1,11 +1,8 @@
 //! Pauses and resumes creates, by a switch beside the pages that every replica watches.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use axum::Json;
-use axum::body::Bytes;
-use axum::extract::State;
+use axum::{Json, body::Bytes, extract::State};
 use serde::{Deserialize, Serialize};
 use tokio::time::{MissedTickBehavior, interval};
 

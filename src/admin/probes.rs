@@ -1,21 +1,15 @@
 //! `/metrics`, `/livez` and `/readyz`, on a thread of their own, so that they answer while clients keep all others
 //! busy.
 
-use std::sync::Arc;
-use std::time::Duration;
-use std::{io, thread};
+use std::{io, sync::Arc, thread, time::Duration};
 
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use axum::{Json, Router};
+use axum::{Json, Router, extract::State, routing::get};
 use http::header::{CONTENT_TYPE, VARY};
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
-use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle};
-use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::{net::TcpListener, task::spawn_blocking, time::timeout};
 
 use super::readiness::Readiness;
 use crate::http::negotiation::prefers;

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::Json;
-use axum::body::Bytes;
-use axum::extract::State;
+use axum::{Json, body::Bytes, extract::State};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -15,13 +13,10 @@ use super::api::{AdminApi, Refusal, parse};
 use handbill_pages::ports::page_scan::{ScanBatch, ScanCursor, ScanLimit};
 use handbill_pages::service::Found;
 use handbill_pages::values::archive::{ArchivedPage, record_line};
-use handbill_pages::values::blocklist::entry_of;
-use handbill_pages::values::link_hosts::link_hosts;
-use handbill_pages::values::markdown::addresses;
-use handbill_pages::values::page::Page;
-use handbill_pages::values::record::Record;
-use handbill_pages::values::slug::Slug;
-use handbill_pages::values::timestamp::UnixMillis;
+use handbill_pages::values::{
+    blocklist::entry_of, link_hosts::link_hosts, markdown::addresses, page::Page, record::Record, slug::Slug,
+    timestamp::UnixMillis,
+};
 
 /// The size of a batch, which is in memory as a whole.
 const BATCH: ScanLimit = ScanLimit { records: 256, bytes: 1024 * 1024 };

@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::{Router, routing::post};
 use http::StatusCode;
 use tokio_util::task::TaskTracker;
 
-use super::api::AdminApi;
-use super::{acts, backup, import, pause, records};
+use super::{acts, api::AdminApi, backup, import, pause, records};
 
 pub fn router(api: AdminApi) -> Router {
     let changing = Router::new()

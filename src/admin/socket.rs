@@ -1,11 +1,9 @@
 //! The operators' Unix socket, which only the process's user may open.
 
 use std::fs::{self, DirBuilder, File, Permissions};
-use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::os::unix::net;
 use std::path::{Path, PathBuf};
-use std::process;
+use std::{io, os::unix::net, process};
 
 use axum::Router;
 use thiserror::Error;

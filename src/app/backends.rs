@@ -2,27 +2,18 @@
 //! compile before all are made.
 
 use std::future::{pending, ready};
-use std::io;
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
-use tokio::sync::oneshot;
-use tokio::task;
+use futures_util::{FutureExt, future::BoxFuture};
+use tokio::{sync::oneshot, task};
 
-use super::deps::Deps;
-use super::error::StartError;
-use crate::admin::pause;
-use crate::admin::probes::StoreFile;
-use crate::admin::readiness::Readiness;
+use super::{deps::Deps, error::StartError};
+use crate::admin::{pause, probes::StoreFile, readiness::Readiness};
 use crate::settings::{Settings, SqliteSettings, StoreKind};
-use handbill_pages::ports::operated_store::OperatedStore;
-use handbill_pages::ports::page_store::PageStore;
-use handbill_pages::ports::rate_limiter::RateLimiter;
+use handbill_pages::ports::{operated_store::OperatedStore, page_store::PageStore, rate_limiter::RateLimiter};
 use handbill_pages::service::{PublishingPolicy, SharedStore};
 use handbill_pages::values::counted::counted;
-use handbill_rate_limit::RedisLimiter;
-use handbill_rate_limit::memory::MemoryRateLimiter;
+use handbill_rate_limit::{RedisLimiter, memory::MemoryRateLimiter};
 use handbill_store_scylla::{ConnectError, Limits, Progress, ScyllaSettings, ScyllaStore};
 use handbill_store_sqlite::{Counts, DatabaseFile, SqliteStore};
 

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use crate::telemetry::metrics::Metrics;
 use handbill_pages::ports::clock::{SharedClock, SystemClock};
-use handbill_pages::ports::random::Random;
-use handbill_pages::ports::renderer::Renderer;
+use handbill_pages::ports::{random::Random, renderer::Renderer};
 use handbill_pages::service::RenderThreads;
 
 pub struct Deps {

@@ -1,13 +1,10 @@
 //! Ends the process in steps: not ready → wait → finish requests → send the last spans → exit. A second signal exits at
 //! once. If the runtime itself hangs, a separate thread ends the process.
 
-use std::future::Future;
-use std::time::Duration;
-use std::{io, thread};
+use std::{future::Future, io, thread, time::Duration};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 
 use crate::admin::readiness::Readiness;
 use crate::http::listener::Phase;

@@ -1,7 +1,6 @@
 //! Why the process cannot start.
 
-use std::io;
-use std::path::PathBuf;
+use std::{io, path::PathBuf};
 
 use thiserror::Error;
 

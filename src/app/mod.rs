@@ -6,23 +6,15 @@ pub mod drain;
 mod error;
 mod public;
 
-use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::net::SocketAddr;
-use std::num::NonZero;
-use std::path::PathBuf;
 use std::process::{self, ExitCode};
-use std::sync::Arc;
-use std::thread::available_parallelism;
-use std::time::Duration;
+use std::{fs, net::SocketAddr, num::NonZero, path::PathBuf, sync::Arc, thread::available_parallelism, time::Duration};
 
 use futures_util::FutureExt;
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::{sync::watch, task::JoinHandle, time::timeout};
 use tokio_util::task::TaskTracker;
 use tracing_appender::non_blocking::WorkerGuard;
 
@@ -33,22 +25,17 @@ pub use self::error::StartError;
 use self::public::public_over;
 pub use self::public::{PublicSettings, public};
 use crate::admin;
-use crate::admin::api::AdminApi;
 use crate::admin::blocklist::{self, BlocklistFile};
-use crate::admin::pause;
 use crate::admin::probes::{self, Probes};
-use crate::admin::readiness::Readiness;
-use crate::admin::socket;
+use crate::admin::{api::AdminApi, pause, readiness::Readiness, socket};
 use crate::http::listener::{Limits, ListenerMetrics, Phase, listen, serve as serve_connections};
 use crate::settings::{HttpSettings, ServeSettings, Settings};
 use crate::telemetry::export::{self, Exports};
 use crate::telemetry::logs::{self, AuditLog};
 use crate::telemetry::metrics::{COMMIT, Metrics};
-use handbill_pages::ports::operated_store::OperatedStore;
-use handbill_pages::ports::random::Random;
+use handbill_pages::ports::{operated_store::OperatedStore, random::Random};
 use handbill_pages::service::{Importer, Moderation, PublishingPolicy, SharedStore};
-use handbill_pages::values::link_hosts::parse_host;
-use handbill_pages::values::origin::Origin;
+use handbill_pages::values::{link_hosts::parse_host, origin::Origin};
 
 /// Dropping it writes the last lines of the log.
 type LastLines = Arc<Mutex<Option<WorkerGuard>>>;

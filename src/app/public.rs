@@ -4,19 +4,15 @@ use std::sync::Arc;
 
 use axum::Router;
 
-use super::backends;
-use super::deps::Deps;
-use crate::http::discovery::skill;
-use crate::http::request::client_addr::TrustedProxies;
-use crate::http::{AppState, PageCache, SiteSettings, front};
+use super::{backends, deps::Deps};
+use crate::http::{AppState, PageCache, SiteSettings, discovery::skill, front, request::client_addr::TrustedProxies};
 use crate::mcp::{self, AllowedHosts, Mcp};
 use crate::settings::Settings;
 use crate::telemetry::http::RequestTelemetry;
 use handbill_pages::ports::page_store::PageStore;
 use handbill_pages::ports::rate_limiter::{Quotas, RateLimiter};
 use handbill_pages::service::{PageService, PublishingPolicy, ServiceParts, SharedStore};
-use handbill_pages::values::client::SharedNetwork;
-use handbill_pages::values::origin::Origin;
+use handbill_pages::values::{client::SharedNetwork, origin::Origin};
 
 /// Bytes of pages over 64 KiB in use: five of the largest, which count twice.
 const LARGE_PAGES_BUDGET: usize = 8 << 20;

@@ -1,7 +1,6 @@
 //! Why a command failed, for the operator and for scripts.
 
-use std::fmt::Display;
-use std::io;
+use std::{fmt::Display, io};
 
 use handbill_client::terminal;
 

@@ -1,18 +1,14 @@
 //! `handbill migrate`: updates the schema of a cluster, and applies a journal to a restored one (contract, decision 18).
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek};
-use std::path::Path;
-use std::process::ExitCode;
-use std::sync::Arc;
+use std::{fs::File, path::Path, process::ExitCode, sync::Arc};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::error::{CommandError, print_line};
 use crate::settings::MigrateSettings;
 use crate::telemetry::logs;
-use handbill_pages::ports::clock::SystemClock;
-use handbill_pages::ports::random::Random;
+use handbill_pages::ports::{clock::SystemClock, random::Random};
 use handbill_pages::service::{CallMetrics, Importer, RenderThreads, SharedStore};
 use handbill_pages::values::counted::counted;
 use handbill_pages::values::journal::{Kind, Line, Outlook};

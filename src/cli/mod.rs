@@ -5,15 +5,11 @@ mod migrate;
 pub mod operators;
 mod render;
 
-use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::io::{IsTerminal, stdout};
-use std::path::Path;
-use std::process::ExitCode;
+use std::{ffi::OsString, fmt::Write as _, path::Path, process::ExitCode};
 
-use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Arg, Command, CommandFactory, FromArgMatches, Parser, Subcommand, builder::Resettable};
 
 use self::error::{CommandError, REFUSED, print};
 use self::operators::AdminCommand;
@@ -22,8 +18,7 @@ use crate::http::openapi_document;
 use crate::outbound::agent;
 use crate::settings::{DocumentSettings, ServeSettings, unknown_variables, variables};
 use crate::telemetry::logs::say;
-use handbill_client::terminal::one_line;
-use handbill_client::{ClientCommand, REQUEST_TIMEOUT};
+use handbill_client::{ClientCommand, REQUEST_TIMEOUT, terminal::one_line};
 
 /// Publishes texts without accounts: each has a public address and an edit key.
 #[derive(Parser)]

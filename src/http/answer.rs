@@ -4,8 +4,7 @@ use axum::response::Response;
 use http::{HeaderName, HeaderValue};
 
 use super::etag::{PageFacts, entity_tag};
-use super::negotiation::Coding;
-use super::state::AppState;
+use super::{negotiation::Coding, state::AppState};
 use handbill_pages::ports::rate_limiter::LimitKind;
 use handbill_pages::service::Limited;
 use handbill_pages::values::head::PageHead;

@@ -3,17 +3,14 @@
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Method, StatusCode, Uri};
-use rmcp::ErrorData;
-use rmcp::model::JsonRpcError;
+use rmcp::{ErrorData, model::JsonRpcError};
 use serde_json::json;
 
-use super::answer::JSON;
 use super::etag::{NO_STORE, REVALIDATE};
-use super::state::AppState;
+use super::{answer::JSON, state::AppState};
 use crate::http::error::{self, ApiError, Code, Interface};
-use crate::http::metadata;
-use crate::http::request::credential::query_shows_key;
 use crate::http::types::{ErrorBody, TokenErrorBody};
+use crate::http::{metadata, request::credential::query_shows_key};
 use crate::telemetry::http::ErrorName;
 use handbill_pages::service::{ServiceError, TokenError, oauth};
 use handbill_pages::values::origin::Origin;

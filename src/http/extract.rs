@@ -3,16 +3,12 @@
 //! Nothing here refuses a request: an extractor holds what it found, or why it found nothing, because the service decides
 //! the order of checks.
 
-use std::convert::Infallible;
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
-use http::request::Parts;
-use http::{HeaderMap, Uri};
+use http::{HeaderMap, Uri, request::Parts};
 
-use super::etag::precondition;
-use super::request::credential;
-use super::state::AppState;
+use super::{etag::precondition, request::credential, state::AppState};
 use handbill_pages::service::{Credential, Precondition};
 use handbill_pages::values::client::Client;
 

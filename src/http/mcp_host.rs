@@ -1,7 +1,6 @@
 //! The separate host for the tools (contract, decision 24).
 
-use http::header::HOST;
-use http::request::Parts;
+use http::{header::HOST, request::Parts};
 
 use super::state::SiteSettings;
 use crate::http::error::{ApiError, Code};

@@ -1,32 +1,23 @@
 //! The layers of each group of routes: what every request passes, and the header fields that all answers share.
 
-use std::convert::Infallible;
-use std::future::ready;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{convert::Infallible, future::ready, sync::Arc, time::Duration};
 
-use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::Response;
+use axum::{Router, response::Response};
 use http::header::{
     ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, LINK,
     LOCATION, ORIGIN, PRAGMA, REFERRER_POLICY, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
-use http::request::Parts;
-use http::{HeaderValue, Method};
+use http::{HeaderValue, Method, request::Parts};
 use tower::{Layer, ServiceBuilder, ServiceExt, service_fn};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{Any, CorsLayer};
 
 use super::answer::{RATE_LIMIT, RATE_LIMIT_POLICY};
 use super::error::{ApiError, Interface};
-use super::etag::NO_STORE;
 use super::listener::{Full, LargeAnswers};
-use super::mcp_host::McpHost;
-use super::request::client_addr::TrustedProxies;
-use super::request::head;
-use super::state::AppState;
+use super::{etag::NO_STORE, mcp_host::McpHost, request::client_addr::TrustedProxies, request::head, state::AppState};
 use crate::http::metadata;
 use crate::telemetry::http::{RequestTelemetry, X_REQUEST_ID};
 use handbill_pages::log_throttle::LogThrottle;

@@ -5,10 +5,9 @@ use utoipa::openapi::security::{ClientCredentials, Flow, HttpAuthScheme, HttpBui
 use utoipa::openapi::{ContactBuilder, ContentBuilder, Header, OpenApi, Ref, RefOr, ResponseBuilder, Server};
 use utoipa::{OpenApi as _, PartialSchema};
 
-use crate::http::error::Code;
 use crate::http::metadata::{self, OPERATIONS};
-use crate::http::request::MAX_BODY_BYTES;
 use crate::http::types::{ErrorBody, TokenErrorBody};
+use crate::http::{error::Code, request::MAX_BODY_BYTES};
 use crate::settings::Contact;
 use handbill_pages::ports::rate_limiter::LimitKind;
 use handbill_pages::service::oauth;

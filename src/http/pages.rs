@@ -2,27 +2,21 @@
 
 use std::sync::Arc;
 
-use axum::Json;
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use axum::{Json, extract::State};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION};
 use http::{HeaderValue, Method, StatusCode, Uri};
 use utoipa::IntoParams;
 
 use super::answer::{JSON, json_tag, respond};
-use super::error_response::shows_key;
 use super::etag::{NO_STORE, REVALIDATE};
 use super::extract::{Asked, ClientAddr, Conditions, Presented, SlugParam};
-use super::reads;
-use super::representation::Representation;
-use super::state::AppState;
+use super::{error_response::shows_key, reads, representation::Representation, state::AppState};
 use crate::http::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
-use crate::http::request::body::RequestBody;
-use crate::http::request::part;
 use crate::http::types::{CreateBody, CreatedBody, Included, PageBody, ReadBody, UpdateBody};
+use crate::http::{request::body::RequestBody, request::part};
 use handbill_pages::service::{LateBody, ServiceError};
-use handbill_pages::values::head::PageHead;
-use handbill_pages::values::slug::Slug;
+use handbill_pages::values::{head::PageHead, slug::Slug};
 
 /// For the OpenAPI document.
 #[derive(IntoParams)]

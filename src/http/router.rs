@@ -2,21 +2,19 @@
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
+use axum::{Router, extract::State};
 use http::{Method, Uri};
 use tower_http::cors::CorsLayer;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::document::Document;
 use super::error::{ApiError, Interface};
-use super::error_response::shows_key;
 use super::middleware::{Front, any_site, around};
-use super::state::AppState;
-use super::{discovery, metadata, openapi, pages, reads, site, token};
+use super::{
+    discovery, document::Document, error_response::shows_key, metadata, openapi, pages, reads, site, state::AppState,
+    token,
+};
 use crate::settings::Contact;
 use crate::telemetry::http::RequestTelemetry;
 use handbill_pages::values::origin::Origin;

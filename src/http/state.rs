@@ -4,16 +4,11 @@ use std::time::Duration;
 
 use http::HeaderValue;
 
-use super::etag::PageFacts;
-use super::page_cache::PageCache;
-use crate::http::metadata;
-use crate::http::negotiation::Compressor;
-use crate::http::request::client_addr::TrustedProxies;
-use crate::http::site::assets::short_hash;
+use super::{etag::PageFacts, page_cache::PageCache};
+use crate::http::{metadata, negotiation::Compressor, request::client_addr::TrustedProxies, site::assets::short_hash};
 use crate::settings::{Contact, SiteLink};
 use handbill_pages::service::PageService;
-use handbill_pages::values::head::PageHead;
-use handbill_pages::values::origin::Origin;
+use handbill_pages::values::{head::PageHead, origin::Origin};
 
 #[derive(Clone, Debug, Default)]
 pub struct SiteSettings {

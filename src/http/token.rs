@@ -3,21 +3,16 @@
 
 use std::sync::Arc;
 
-use axum::Json;
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use axum::{Json, extract::State};
 use base64::prelude::{BASE64_STANDARD, Engine};
-use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderValue, Uri};
+use http::{HeaderMap, HeaderValue, Uri, header::AUTHORIZATION};
 use percent_encoding::percent_decode;
 use url::form_urlencoded;
 
-use super::answer::with_limit;
-use super::extract::ClientAddr;
-use super::state::AppState;
-use crate::http::request::body::RequestBody;
-use crate::http::request::credential::query_holds_key;
+use super::{answer::with_limit, extract::ClientAddr, state::AppState};
 use crate::http::types::{TokenBody, TokenRequest};
+use crate::http::{request::body::RequestBody, request::credential::query_holds_key};
 use handbill_pages::service::{Credential, FormError, Limited, TokenClient, TokenForm};
 use handbill_pages::values::edit_key::EditKey;
 

@@ -10,14 +10,11 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::http::error::{ApiError, Code};
 use crate::http::request::fields::{Fields, FromFields};
 use handbill_pages::service::{Body, Created, PageFields, oauth};
-use handbill_pages::values::content::MAX_BYTES;
 use handbill_pages::values::details::{Details, DetailsInput, Patch};
 use handbill_pages::values::edit_key::{EditKey, NotANewKey};
-use handbill_pages::values::origin::Origin;
-use handbill_pages::values::page::Page;
-use handbill_pages::values::slug::Slug;
-use handbill_pages::values::text_edits::TextEdit;
-use handbill_pages::values::title::MAX_CHARS;
+use handbill_pages::values::{
+    content::MAX_BYTES, origin::Origin, page::Page, slug::Slug, text_edits::TextEdit, title::MAX_CHARS,
+};
 
 /// The body of an update. An omitted field keeps its value.
 #[derive(Debug, ToSchema)]

@@ -3,21 +3,17 @@
 //! `rmcp` parses any JSON and keeps the last of two equal members. So the body is bounded here in size, time and
 //! values, and a repeated argument is refused.
 
-use axum::Json;
-use axum::body::Body;
-use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
+use axum::{Json, body::Body, extract::Request};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::{BodyExt, Collected};
-use rmcp::ErrorData;
-use rmcp::model::JsonRpcError;
+use rmcp::{ErrorData, model::JsonRpcError};
 
 use crate::http::error::{ApiError, Interface};
-use crate::http::negotiation::weight;
 use crate::http::request::body::{RequestBody, is_json};
-use crate::http::request::credential::query_holds_key;
 use crate::http::request::json::{self, FlawKind};
+use crate::http::{negotiation::weight, request::credential::query_holds_key};
 use handbill_pages::service::ServiceError;
 use handbill_pages::values::edit_key::EditKey;
 

@@ -1,8 +1,7 @@
 //! The hosts and origins that may call the tools.
 
-use http::HeaderValue;
 use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderName, Method};
+use http::{HeaderName, HeaderValue, Method};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 use url::Url;
 

@@ -9,18 +9,14 @@ mod server;
 mod tool_calls;
 mod tools;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use axum::body::Body;
-use axum::extract::Request;
-use axum::response::Response;
 use axum::routing::{MethodRouter, any};
+use axum::{body::Body, extract::Request, response::Response};
 use http::Method;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::{sync::Semaphore, time::timeout};
 
 pub use self::hosts::AllowedHosts;
 use self::server::McpServer;

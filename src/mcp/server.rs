@@ -1,8 +1,6 @@
 //! The protocol's methods.
 
-use std::borrow::Cow;
-use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::{borrow::Cow, panic::AssertUnwindSafe, sync::Arc};
 
 use futures_util::FutureExt;
 use http::request::Parts;
@@ -13,17 +11,14 @@ use rmcp::model::{
     ReadResourceResponse, ReadResourceResult, Resource, ResourceContents, ServerCapabilities, ServerConfig, Skill,
     SkillFrontmatter, SkillResource, SkillResources,
 };
-use rmcp::service::RequestContext;
-use rmcp::{ErrorData, RoleServer, ServerHandler};
+use rmcp::{ErrorData, RoleServer, ServerHandler, service::RequestContext};
 use serde_json::json;
 
 use super::tool_calls::{Mcp, tool_error};
 use super::tools::{INSTRUCTIONS, ToolName};
-use crate::http::discovery::skill;
-use crate::http::error::ApiError;
 use crate::http::metadata::{self, MCP_PROTOCOL_VERSIONS};
-use crate::telemetry::metrics::ToolLabels;
-use crate::telemetry::spans;
+use crate::http::{discovery::skill, error::ApiError};
+use crate::telemetry::{metrics::ToolLabels, spans};
 
 /// Only a new release, or another address of the server, changes the answer.
 const DISCOVER_TTL_MS: u64 = 60 * 60 * 1000;

@@ -12,19 +12,14 @@ use url::Url;
 
 use super::tools::{DeleteOptions, GetOptions, ToolName, UpdateOptions};
 use crate::http::error::{self, ApiError, Interface};
-use crate::http::request::client_addr::TrustedProxies;
-use crate::http::request::credential;
-use crate::http::request::fields::parse_object;
 use crate::http::types::{CreatedBody, DeletedBody, FieldsBody, Included, PageBody, edit_url, page_url};
+use crate::http::{request::client_addr::TrustedProxies, request::credential, request::fields::parse_object};
 use crate::telemetry::metrics::Metrics;
 use handbill_pages::service::{
     Body, BodyError, Created, Credential, LateBody, PageService, Precondition, ServiceError,
 };
-use handbill_pages::values::client::Client;
-use handbill_pages::values::edit_key::PUBLISHED_KEY_WARNING;
-use handbill_pages::values::origin::Origin;
-use handbill_pages::values::page::Page;
 use handbill_pages::values::slug::{Slug, name_in_path};
+use handbill_pages::values::{client::Client, edit_key::PUBLISHED_KEY_WARNING, origin::Origin, page::Page};
 
 pub struct Mcp {
     pub service: PageService,

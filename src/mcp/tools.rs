@@ -11,11 +11,9 @@ use crate::http::request::fields::{Fields, FromFields};
 use crate::http::types::{CreateBody, CreatedBody, DeletedBody, EditBody, Included, PageBody, Part};
 use handbill_pages::ports::rate_limiter::{LimitKind, Quotas};
 use handbill_pages::service::{Body, PageFields};
-use handbill_pages::values::content::MAX_BYTES;
-use handbill_pages::values::details::DetailsInput;
-use handbill_pages::values::quota::Quota;
-use handbill_pages::values::text_edits::MAX_EDITS;
-use handbill_pages::values::title::MAX_CHARS;
+use handbill_pages::values::{
+    content::MAX_BYTES, details::DetailsInput, quota::Quota, text_edits::MAX_EDITS, title::MAX_CHARS,
+};
 
 /// Agents read this before any call.
 pub(super) const INSTRUCTIONS: &str = "\

@@ -1,13 +1,11 @@
 //! Settings of the public listener, and of shared caches in front of it.
 
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use clap::Args;
 use ipnet::IpNet;
 
-use super::contact::SiteLink;
-use super::{address_and_port, duration, number};
+use super::{address_and_port, contact::SiteLink, duration, number};
 use handbill_pages::values::origin::{Authority, Origin};
 
 #[derive(Args, Debug)]

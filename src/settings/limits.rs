@@ -1,17 +1,13 @@
 //! Settings of rate limits, and of Redis, in which replicas share them.
 
-use std::ops::RangeInclusive;
-use std::path::PathBuf;
-use std::str::FromStr;
-use std::time::Duration;
+use std::{ops::RangeInclusive, path::PathBuf, str::FromStr, time::Duration};
 
 use clap::Args;
 use handbill_rate_limit::{RedisMode, RedisUrl};
 
 use super::number;
 use handbill_pages::ports::rate_limiter::Quotas;
-use handbill_pages::values::client::SharedNetwork;
-use handbill_pages::values::quota::Quota;
+use handbill_pages::values::{client::SharedNetwork, quota::Quota};
 
 /// A window remembers each attempt in 8 bytes, and a larger one would push all others out.
 const MAX_LIMIT: u32 = 100_000;

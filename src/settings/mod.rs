@@ -10,11 +10,7 @@ mod operators;
 mod store;
 mod telemetry;
 
-use std::ffi::OsString;
-use std::net::SocketAddr;
-use std::ops::RangeInclusive;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{ffi::OsString, net::SocketAddr, ops::RangeInclusive, path::PathBuf, time::Duration};
 
 use clap::{Args, Command};
 use ipnet::IpNet;

@@ -1,12 +1,10 @@
 //! Settings of what operators may do, and of what may be published.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 use clap::Args;
 
-use super::contact::Contact;
-use super::{AddressSettings, SqliteSettings, StoreKind, StoreSettings, address_and_port};
+use super::{AddressSettings, SqliteSettings, StoreKind, StoreSettings, address_and_port, contact::Contact};
 
 #[derive(Args, Debug)]
 pub struct AdminSettings {

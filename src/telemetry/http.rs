@@ -2,14 +2,10 @@
 //!
 //! The log has the route's template, never the path or query, which may hold a pasted key.
 
-use std::future::Future;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{future::Future, sync::Arc, time::Duration};
 
-use axum::extract::MatchedPath;
-use axum::response::Response;
-use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, StatusCode};
+use axum::{extract::MatchedPath, response::Response};
+use http::{HeaderName, HeaderValue, Method, StatusCode, request::Parts};
 use ipnet::IpNet;
 use tokio::task_local;
 use tracing::field::display;

@@ -5,31 +5,22 @@
 //!
 //! Of a library, each warning and error is logged once a minute: the database's driver made four lines a second.
 
-use std::any::Any;
-use std::collections::HashMap;
 use std::io::{self, IsTerminal, Write};
 use std::panic::{self, PanicHookInfo};
-use std::time::Duration;
+use std::{any::Any, collections::HashMap, time::Duration};
 
 use opentelemetry_sdk::trace::SdkTracer;
 use parking_lot::Mutex;
-use tokio::sync::Mutex as AsyncMutex;
-use tokio::task::spawn_blocking;
-use tracing::callsite::Identifier;
-use tracing::level_filters::LevelFilter;
-use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
+use tokio::{sync::Mutex as AsyncMutex, task::spawn_blocking};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber, callsite::Identifier, level_filters::LevelFilter};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::{FilterExt, FilterFn};
-use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::writer::MakeWriterExt;
 use tracing_subscriber::fmt::{self, FmtContext, FormatEvent, FormatFields, MakeWriter};
 use tracing_subscriber::layer::{Filter, Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
-use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, fmt::format::Writer, fmt::writer::MakeWriterExt, util::SubscriberInitExt};
 
-use super::http::request_id;
-use super::spans;
+use super::{http::request_id, spans};
 use crate::settings::{LogFormat, LogSettings};
 use handbill_pages::log_throttle::LogThrottle;
 use handbill_pages::ports::clock::{Clock, SystemClock};

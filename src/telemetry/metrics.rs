@@ -2,19 +2,15 @@
 //!
 //! Names are OpenTelemetry's in Prometheus form, in seconds and bytes. A test compares them with `docs/monitoring.md`.
 
-use std::borrow::Cow;
-use std::hash::Hash;
-use std::time::Duration;
-use std::{fmt, fs};
+use std::{borrow::Cow, fmt, fs, hash::Hash, time::Duration};
 
-use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, prometheus_text, text};
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
-use prometheus_client::metrics::exemplar::HistogramWithExemplars;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
-use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry, Unit};
+use prometheus_client::{
+    collector::Collector, metrics::exemplar::HistogramWithExemplars, metrics::family::Family, metrics::info::Info,
+};
 use rustix::param::page_size;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};

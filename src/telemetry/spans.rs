@@ -4,24 +4,17 @@
 //! never shows. Names and attributes are from closed sets, after OpenTelemetry's conventions; `docs/monitoring.md`
 //! lists them. Without a collector no span is made.
 
-use std::borrow::Cow;
-use std::collections::HashMap;
-use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::{borrow::Cow, collections::HashMap, future::Future};
 
 use futures_util::future::Either;
 use http::request::Parts;
-use opentelemetry::Context;
-use opentelemetry::propagation::TextMapPropagator;
 use opentelemetry::trace::{FutureExt, SpanContext, Status, TraceContextExt};
-use opentelemetry_sdk::propagation::TraceContextPropagator;
-use opentelemetry_sdk::trace::SdkTracer;
-use tracing::level_filters::LevelFilter;
-use tracing::subscriber::Interest;
-use tracing::{Metadata, info_span};
+use opentelemetry::{Context, propagation::TextMapPropagator};
+use opentelemetry_sdk::{propagation::TraceContextPropagator, trace::SdkTracer};
+use tracing::{Metadata, info_span, level_filters::LevelFilter, subscriber::Interest};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
-use tracing_subscriber::filter::DynFilterFn;
-use tracing_subscriber::{Layer, Registry};
+use tracing_subscriber::{Layer, Registry, filter::DynFilterFn};
 
 use handbill_pages::service::{CALL, TRACES};
 

@@ -1,8 +1,7 @@
 //! Requests to a server's REST API.
 
-use std::io::ErrorKind;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
+use std::{io::ErrorKind, thread::sleep};
 
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
@@ -12,8 +11,7 @@ use ureq::{Agent, Error, SendBody, Timeout};
 use crate::page::PageReference;
 use crate::terminal::{in_words, one_line};
 use crate::{ClientError, Result};
-use handbill_pages::values::edit_key::EditKey;
-use handbill_pages::values::origin::Origin;
+use handbill_pages::values::{edit_key::EditKey, origin::Origin};
 
 /// A server gives up earlier.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);

@@ -1,9 +1,6 @@
 //! The arguments of the client's commands.
 
-use std::fs;
-use std::io::ErrorKind;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{fs, io::ErrorKind, path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand};
 use directories::ProjectDirs;

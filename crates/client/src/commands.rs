@@ -1,9 +1,8 @@
 //! The commands, from arguments to output.
 
-use std::fs;
 use std::io::{self, IsTerminal, Read};
-use std::path::Path;
 use std::process::{Command, Stdio};
+use std::{fs, path::Path};
 
 use http::Method;
 use serde_json::{Map, Value, json};
@@ -19,10 +18,8 @@ use crate::page::{PageReference, published_from};
 use crate::publish::{Draft, Published, publish};
 use crate::terminal::{hint, one_line};
 use crate::{ClientError, Result, mcp, print_line, print_text};
-use handbill_pages::values::counted::counted;
-use handbill_pages::values::markdown::render;
-use handbill_pages::values::origin::Origin;
 use handbill_pages::values::title::{MAX_CHARS, Title};
+use handbill_pages::values::{counted::counted, markdown::render, origin::Origin};
 
 /// Far more than a page holds.
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;

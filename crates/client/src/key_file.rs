@@ -5,10 +5,7 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
-use std::str;
-use std::sync::Once;
+use std::{os::unix::fs::DirBuilderExt, path::PathBuf, str, sync::Once};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -16,8 +13,7 @@ use tempfile::NamedTempFile;
 
 use crate::page::PageReference;
 use crate::{ClientError, Result};
-use handbill_pages::values::edit_key::EditKey;
-use handbill_pages::values::origin::Origin;
+use handbill_pages::values::{edit_key::EditKey, origin::Origin};
 
 const FILE: &str = "keys.jsonl";
 

@@ -13,9 +13,8 @@ use crate::api::{Api, not_handbill, retry_after};
 use crate::args::ConnectionArgs;
 use crate::key_file::{KeyFile, SavedKey};
 use crate::page::PageReference;
-use crate::print_line;
 use crate::publish::{Draft, Published, publish};
-use crate::{ClientError, Result};
+use crate::{ClientError, Result, print_line};
 use handbill_pages::values::edit_key::{EditKey, PUBLISHED_KEY_WARNING};
 use handbill_pages::values::origin::Origin;
 

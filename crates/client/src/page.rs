@@ -1,16 +1,14 @@
 //! The page that a command is about, and its saved key.
 
-use std::fs;
-use std::path::Path;
+use std::{fs, path::Path};
 
 use url::Url;
 
 use crate::args::ConnectionArgs;
 use crate::key_file::SavedKey;
 use crate::{ClientError, Result};
-use handbill_pages::values::edit_key::EditKey;
-use handbill_pages::values::origin::Origin;
 use handbill_pages::values::slug::{Slug, name_in_path};
+use handbill_pages::values::{edit_key::EditKey, origin::Origin};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PageReference {

@@ -13,9 +13,7 @@ use crate::key_file::{KeyFile, SavedKey};
 use crate::page::PageReference;
 use crate::{ClientError, Result};
 use handbill_pages::ports::random::Random;
-use handbill_pages::values::edit_key::EditKey;
-use handbill_pages::values::hex;
-use handbill_pages::values::origin::Origin;
+use handbill_pages::values::{edit_key::EditKey, hex, origin::Origin};
 
 pub(crate) struct Draft {
     pub(crate) title: String,

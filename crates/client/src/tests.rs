@@ -1,15 +1,11 @@
 //! The client at servers that misbehave.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
-use std::thread;
-use std::time::Duration;
+use std::{net::TcpListener, thread, time::Duration};
 
 use ureq::Agent;
 
-use super::ClientError;
-use super::api::Api;
-use super::page::PageReference;
+use super::{ClientError, api::Api, page::PageReference};
 use handbill_pages::values::origin::Origin;
 
 pub(super) const ENDLESS: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n";

@@ -3,10 +3,8 @@
 use percent_encoding::percent_decode_str;
 use pulldown_cmark::{Event, HeadingLevel, Tag, TagEnd};
 
-use super::language::Sample;
-use super::links::LinkAddress;
 use super::plain_text::{Excerpt, collapsed, shows_nothing};
-use super::source::restored;
+use super::{language::Sample, links::LinkAddress, source::restored};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown {

@@ -2,9 +2,8 @@
 //!
 //! It shares no code with the first barrier, and so no bug.
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::sync::LazyLock;
+use std::{borrow::Cow, sync::LazyLock};
 
 use ammonia::{Builder, UrlRelative};
 

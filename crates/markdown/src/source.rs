@@ -2,8 +2,7 @@
 //!
 //! U+FDD0 to U+FDD8 will never be assigned (Unicode §23.7). The originals return after the parser.
 
-use std::borrow::Cow;
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag};
 

@@ -1,16 +1,11 @@
 //! The first barrier: writes the subset's elements as HTML, and everything else as text (spec §2.5).
 
-use std::mem;
-use std::ops::Range;
+use std::{mem, ops::Range};
 
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, LinkType, Tag, TagEnd};
 
 use super::facts::{Facts, FirstHeading};
-use super::html::HtmlWriter;
-use super::links;
-use super::source::restored;
-use super::tables;
-use super::text_run::TextRun;
+use super::{html::HtmlWriter, links, source::restored, tables, text_run::TextRun};
 
 const MAX_LANGUAGE_BYTES: usize = 32;
 

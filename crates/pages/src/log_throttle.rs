@@ -1,7 +1,6 @@
 //! Limits how often a warning is logged.
 
-use std::mem;
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use parking_lot::Mutex;
 

@@ -2,14 +2,11 @@
 //!
 //! Calls share a connection, and return it at once. The first call on a dead one finds out (`docs/decisions.md`).
 
-use std::error::Error;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{error::Error, sync::Arc, time::Duration};
 
 use deadpool::managed::{self, Metrics, RecycleResult};
-use redis::aio::MultiplexedConnection;
 use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
-use redis::{AsyncConnectionConfig, ConnectionInfo, TlsMode};
+use redis::{AsyncConnectionConfig, ConnectionInfo, TlsMode, aio::MultiplexedConnection};
 use tokio::time::timeout;
 
 use super::settings::{OpenError, RedisMode, RedisSettings, is_tls, read_certificates, read_password, tcp_settings};

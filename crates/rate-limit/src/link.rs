@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use prometheus_client::metrics::gauge::Gauge;
-use redis::aio::MultiplexedConnection;
-use redis::{ConnectionAddr, ConnectionInfo, RedisResult};
+use redis::{ConnectionAddr, ConnectionInfo, RedisResult, aio::MultiplexedConnection};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 

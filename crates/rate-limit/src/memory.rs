@@ -1,7 +1,6 @@
 //! Sliding windows in memory: exact and bounded.
 
-use std::collections::hash_map::RandomState;
-use std::time::Duration;
+use std::{collections::hash_map::RandomState, time::Duration};
 
 use async_trait::async_trait;
 use ipnet::IpNet;

@@ -1,12 +1,10 @@
 //! Sliding windows that all replicas share in Redis, and local ones for when Redis does not answer.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use prometheus_client::metrics::gauge::Gauge;
-use redis::aio::MultiplexedConnection;
-use redis::{ErrorKind, RedisError, RedisResult, Script};
+use redis::{ErrorKind, RedisError, RedisResult, Script, aio::MultiplexedConnection};
 use tokio::sync::watch;
 
 use super::link::{Alone, Link};
@@ -15,9 +13,8 @@ use super::settings::{OpenError, RedisSettings};
 use crate::ports::clock::SharedClock;
 use crate::ports::random::{Random, hex_id};
 use crate::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
-use crate::values::client::Window;
-use crate::values::quota::Decision;
 use crate::values::slug::{Reservation, Reserved};
+use crate::values::{client::Window, quota::Decision};
 
 /// Twice the longest create.
 const RESERVED_FOR_MILLIS: u32 = 10_000;

@@ -4,8 +4,7 @@ use std::time::Instant;
 
 use deadpool::managed::PoolError;
 use parking_lot::Mutex;
-use redis::aio::MultiplexedConnection;
-use redis::{ConnectionInfo, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
+use redis::{ConnectionInfo, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value, aio::MultiplexedConnection};
 use thiserror::Error;
 
 use super::connection::{ConnectError, Pool};

@@ -1,15 +1,13 @@
 //! How Redis is reached: its servers, logins and certificates.
 
-use std::fmt;
-use std::fs;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{fmt, fs, path::PathBuf, time::Duration};
 
-use redis::io::tcp::TcpSettings;
-use redis::{ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError, TlsCertificates};
-use rustls::pki_types::pem::PemObject;
+use redis::{
+    ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError, TlsCertificates,
+    io::tcp::TcpSettings,
+};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::sign::CertifiedKey;
+use rustls::{pki_types::pem::PemObject, sign::CertifiedKey};
 use thiserror::Error;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

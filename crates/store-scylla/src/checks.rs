@@ -2,18 +2,15 @@
 //! set up.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use handbill_pages::ports::page_store::Cause;
 use scylla::client::session::Session;
 use scylla::statement::{Consistency, Statement};
 use tokio::time::timeout;
 
-use super::conditional_write::NO_ANSWER;
-use super::schema::select;
-use super::session::send_only_to;
 use super::settings::{ScyllaConsistency, ScyllaSettings, SettingsError};
+use super::{conditional_write::NO_ANSWER, schema::select, session::send_only_to};
 
 /// How long the checks may take: a busy server need not be asked.
 const CHECKS_TIMEOUT: Duration = Duration::from_secs(5);

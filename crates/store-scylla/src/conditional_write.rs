@@ -9,21 +9,19 @@
 //!   will be, because revisions never come back. Only a row's first write can be a create, and its id stays.
 //! * Otherwise more writes have followed than the row has ids: the outcome is **unknown**.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use handbill_pages::ports::page_store::{Cause, StoreError};
 use handbill_pages::ports::random::Random;
 use rand::{Rng, RngExt};
-use scylla::client::session::Session;
 use scylla::cluster::{ClusterState, NodeRef};
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 use scylla::policies::load_balancing::{FallbackPlan, LoadBalancingPolicy, RoutingInfo};
-use scylla::response::query_result::QueryResult;
-use scylla::routing::Shard;
-use scylla::serialize::row::SerializeRow;
-use scylla::statement::prepared::PreparedStatement;
 use scylla::value::{CqlValue, Row};
+use scylla::{
+    client::session::Session, response::query_result::QueryResult, routing::Shard, serialize::row::SerializeRow,
+    statement::prepared::PreparedStatement,
+};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::session::Limits;

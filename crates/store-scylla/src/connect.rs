@@ -2,19 +2,16 @@
 
 use std::sync::Arc;
 
-use handbill_pages::ports::clock::SystemClock;
-use handbill_pages::ports::page_store::Cause;
-use handbill_pages::ports::random::Random;
+use handbill_pages::ports::{clock::SystemClock, page_store::Cause, random::Random};
 use scylla::client::session::Session;
 use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::checks;
-use super::conditional_write::NO_ANSWER;
 use super::schema::{self, MIGRATIONS, SchemaError, SchemaState};
 use super::session::{self, Limits, RETRY_INTERVAL};
 use super::settings::{ScyllaSettings, SettingsError};
 use super::store::{CONSISTENCY, DATACENTER, SECRET, ScyllaStore};
+use super::{checks, conditional_write::NO_ANSWER};
 
 /// Why the store cannot connect, for the operator to fix. Connecting waits for a cluster that does not answer.
 #[derive(Debug, Error)]

@@ -5,23 +5,16 @@
 //! has the id of its write, so it affects no other writer's act. A row that a crash or an unknown outcome leaves open is
 //! settled by each export, which looks at the page.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt, TryStreamExt};
 use handbill_pages::ports::operated_store::{Journal, OperatedStore};
 use handbill_pages::ports::page_store::{Cause, StoreError};
-use handbill_pages::values::hex;
-use handbill_pages::values::journal::Line;
-use handbill_pages::values::record::Record;
-use handbill_pages::values::slug::Slug;
-use handbill_pages::values::timestamp::UnixMillis;
-use scylla::DeserializeRow;
-use scylla::serialize::row::SerializeRow;
-use scylla::statement::prepared::PreparedStatement;
+use handbill_pages::values::{hex, journal::Line, record::Record, slug::Slug, timestamp::UnixMillis};
 use scylla::value::{CqlDate, CqlTimestamp};
+use scylla::{DeserializeRow, serialize::row::SerializeRow, statement::prepared::PreparedStatement};
 use tokio::time::sleep;
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -1,17 +1,15 @@
 //! Login and TLS. Password and client certificate are read for each new connection, so that a change needs no restart;
 //! the authorities are read once.
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::{fs, sync::Arc};
 
 use async_trait::async_trait;
 use rustls::client::{ResolvesClientCert, Resumption};
-use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, RootCertStore, SignatureScheme};
+use rustls::{
+    ClientConfig, RootCertStore, SignatureScheme, crypto::CryptoProvider, pki_types::pem::PemObject, sign::CertifiedKey,
+};
 use scylla::authentication::{AuthError, AuthenticatorProvider, AuthenticatorSession, PlainTextAuthenticator};
 
 use super::settings::{ScyllaSettings, SettingsError};

@@ -1,27 +1,23 @@
 //! `handbill migrate`: brings a keyspace up to date, one process at a time.
 
-use std::collections::BTreeSet;
-use std::fmt;
-use std::time::Duration;
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 use handbill_pages::ports::page_store::Cause;
 use handbill_pages::ports::random::{Random, new_slug_secret};
 use handbill_pages::values::hex;
-use scylla::client::session::Session;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError, UseKeyspaceError};
-use scylla::response::query_result::QueryResult;
-use scylla::serialize::row::SerializeRow;
-use scylla::statement::Statement;
 use scylla::value::{CqlValue, Row};
+use scylla::{
+    client::session::Session, response::query_result::QueryResult, serialize::row::SerializeRow, statement::Statement,
+};
 use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::checks;
-use super::conditional_write::new_id;
 use super::schema::{self, COMPONENT, MIGRATIONS, Migration, OWN_TABLES, SchemaError, SchemaState};
 use super::session::{self, RETRY_INTERVAL};
 use super::settings::{ScyllaConsistency, ScyllaSettings, SettingsError};
 use super::store::{CONSISTENCY, DATACENTER, PAUSED, SECRET};
+use super::{checks, conditional_write::new_id};
 
 /// Time limit of a change of the schema, which takes a busy server seconds.
 const SCHEMA_CHANGE_TIMEOUT: Duration = Duration::from_mins(1);

@@ -6,21 +6,16 @@
 use std::sync::Arc;
 
 use handbill_pages::ports::page_store::Cause;
-use handbill_pages::values::head::Head;
 use handbill_pages::values::packed_text::{self, PackedTextError};
-use handbill_pages::values::page::Page;
-use handbill_pages::values::record::Record;
-use handbill_pages::values::slug::Slug;
-use scylla::client::session::Session;
-use scylla::errors::PrepareError;
-use scylla::policies::retry::FallthroughRetryPolicy;
-use scylla::statement::prepared::PreparedStatement;
+use handbill_pages::values::{head::Head, page::Page, record::Record, slug::Slug};
 use scylla::statement::{Consistency, Statement};
-use scylla::{DeserializeRow, SerializeRow};
+use scylla::{
+    DeserializeRow, SerializeRow, client::session::Session, errors::PrepareError,
+    policies::retry::FallthroughRetryPolicy, statement::prepared::PreparedStatement,
+};
 
 use super::conditional_write::{WriteId, with_id};
-use super::session::Limits;
-use super::settings::ScyllaConsistency;
+use super::{session::Limits, settings::ScyllaConsistency};
 
 /// The two lists of columns that reads at a quorum select, and nothing else: Cassandra repairs only selected columns, and other lists
 /// would leave rows that no write has made.

@@ -3,15 +3,12 @@
 use std::iter;
 
 use async_trait::async_trait;
-use futures_util::StreamExt;
-use futures_util::future::try_join_all;
+use futures_util::{StreamExt, future::try_join_all};
 use handbill_pages::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
 use handbill_pages::ports::page_store::{Cause, StoreError};
-use handbill_pages::values::record::Record;
-use handbill_pages::values::slug::Slug;
+use handbill_pages::values::{record::Record, slug::Slug};
 
-use super::row::WholeRow;
-use super::store::ScyllaStore;
+use super::{row::WholeRow, store::ScyllaStore};
 
 /// A range of tokens: above the first, up to the second.
 type Tokens = (i64, i64);

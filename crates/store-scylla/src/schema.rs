@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use handbill_pages::ports::page_store::Cause;
 use handbill_pages::values::hex;
-use scylla::DeserializeRow;
-use scylla::client::session::Session;
-use scylla::deserialize::row::DeserializeRow;
-use scylla::serialize::row::SerializeRow;
-use scylla::statement::Statement;
+use scylla::{
+    DeserializeRow, client::session::Session, deserialize::row::DeserializeRow, serialize::row::SerializeRow,
+    statement::Statement,
+};
 use sha2::{Digest, Sha256};
 use strum::{Display, IntoStaticStr};
 use thiserror::Error;

@@ -3,21 +3,17 @@
 //! The driver retries failed reads once, and sends slow reads to a second node. Conditional writes of a page go to one
 //! node, once: only `conditional_write` can repeat them, at another node.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use handbill_pages::service::STORE_BUDGET;
-use scylla::client::execution_profile::ExecutionProfile;
-use scylla::client::session::Session;
-use scylla::client::session_builder::SessionBuilder;
-use scylla::cluster::Node;
 use scylla::errors::{
     ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind, DbError, MetadataError, NewSessionError,
 };
 use scylla::policies::load_balancing::{DefaultPolicy, NodeIdentifier, SingleTargetLoadBalancingPolicy};
-use scylla::policies::speculative_execution::SimpleSpeculativeExecutionPolicy;
-use scylla::statement::Statement;
+use scylla::{
+    client::execution_profile::ExecutionProfile, client::session::Session, client::session_builder::SessionBuilder,
+    cluster::Node, policies::speculative_execution::SimpleSpeculativeExecutionPolicy, statement::Statement,
+};
 use tokio::time::{Instant, sleep};
 
 use super::login::{self, FileLogin};

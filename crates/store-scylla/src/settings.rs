@@ -1,7 +1,6 @@
 //! The settings of the store. Errors name the program's options.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use scylla::statement::{Consistency, SerialConsistency};
 use strum::{Display, EnumString};

@@ -3,31 +3,25 @@
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use handbill_pages::ports::clock::SharedClock;
 use handbill_pages::ports::page_store::{
     Cause, CreatesSwitch, Expected, NotReachedError, PageStore, PutResult, StoreError,
 };
-use handbill_pages::ports::random::Random;
+use handbill_pages::ports::{clock::SharedClock, random::Random};
 use handbill_pages::values::head::{PageHead, State};
-use handbill_pages::values::hex;
-use handbill_pages::values::journal::Line;
 use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::slug::{Slug, SlugSecret};
-use scylla::client::session::Session;
-use scylla::deserialize::row::DeserializeRow;
-use scylla::errors::PrepareError;
-use scylla::response::query_result::QueryResult;
-use scylla::serialize::row::SerializeRow;
-use scylla::statement::prepared::PreparedStatement;
+use handbill_pages::values::{hex, journal::Line};
+use scylla::{
+    client::session::Session, deserialize::row::DeserializeRow, errors::PrepareError,
+    response::query_result::QueryResult, serialize::row::SerializeRow, statement::prepared::PreparedStatement,
+};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
 use super::conditional_write::{self, Conditional, NO_ANSWER, NO_ROW, new_id};
-use super::journal::JournalEntry;
 use super::row::{HeadRow, Statements, WholeRow, WritePage};
-use super::session::Limits;
-use super::settings::ScyllaConsistency;
+use super::{journal::JournalEntry, session::Limits, settings::ScyllaConsistency};
 
 pub(super) const SECRET: &str = "secret";
 pub(super) const PAUSED: &str = "paused";

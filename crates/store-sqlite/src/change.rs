@@ -2,11 +2,9 @@
 
 use handbill_pages::ports::page_store::{Expected, PutResult};
 use handbill_pages::values::journal::{Act, Change, Line};
-use handbill_pages::values::packed_text::PackedTextError;
 use handbill_pages::values::record::{Lookup, Record};
-use handbill_pages::values::slug::Slug;
-use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
+use handbill_pages::values::{packed_text::PackedTextError, slug::Slug};
+use rusqlite::{Connection, OptionalExtension, params, params_from_iter, types::Value};
 
 use super::database::{self, ReadError};
 use super::row::{self, DELETED, HIDDEN};

@@ -1,22 +1,21 @@
 //! The database: how it is opened, its tables, and its reads. `user_version` is the format; newer ones are refused.
 
-use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use handbill_pages::ports::page_scan::{ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
 use handbill_pages::ports::page_store::{Cause, StoreError};
 use handbill_pages::ports::random::{Random, new_slug_secret};
 use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::slug::Slug;
-use rusqlite::config::DbConfig;
-use rusqlite::types::FromSql;
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, config::DbConfig, params,
+    types::FromSql,
+};
 use thiserror::Error;
 
-use super::directory::MovedError;
-use super::error::OpenError;
 use super::row::{DELETED, HIDDEN, SELECT, record};
+use super::{directory::MovedError, error::OpenError};
 
 const FORMAT: i64 = 1;
 

@@ -4,10 +4,8 @@
 //! A line is on disk before its act is committed. Opening a store applies the lines that its database lacks, so a
 //! restored backup brings no such page back. If the commit fails, a `void` line takes the line back.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::{fs::File, os::unix::fs::FileExt, path::Path};
 
 use handbill_pages::values::journal::{Kind, Line};
 use xxhash_rust::xxh3::xxh3_64;

@@ -5,10 +5,8 @@
 use std::sync::Arc;
 
 use handbill_pages::ports::page_store::Cause;
-use handbill_pages::values::head::Head;
 use handbill_pages::values::packed_text::{PackedTextError, pack, unpack};
-use handbill_pages::values::page::Page;
-use handbill_pages::values::record::Record;
+use handbill_pages::values::{head::Head, page::Page, record::Record};
 use rusqlite::types::{Value, ValueRef};
 use xxhash_rust::xxh3::Xxh3;
 

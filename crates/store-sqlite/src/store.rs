@@ -1,10 +1,8 @@
 //! The traits of a store, with a writer thread and reading connections.
 
-use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
-use std::{fs, io};
+use std::{fs, io, path::Path, time::Duration};
 
 use async_trait::async_trait;
 use handbill_pages::ports::operated_store::{self, OperatedStore};
@@ -19,12 +17,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::task;
 use tokio::time::{self, Instant};
 
-use super::change::Operation;
 use super::database::{self, BACKUP, Counts, DatabaseOptions, PAUSED, READS_AT_ONCE, ReadError, SECRET};
 use super::directory::{self, COPY_FILE, DATABASE_FILE, DatabaseFile, Directory, JOURNAL_FILE};
 use super::error::{OpenError, StoreEnded};
-use super::journal::Journal;
 use super::writer::{Shared, Write, Writer};
+use super::{change::Operation, journal::Journal};
 
 /// Writes that wait at the same time. With the largest texts they take about 20 MB packed.
 const WRITES_AT_ONCE: usize = 128;

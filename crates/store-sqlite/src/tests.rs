@@ -1,39 +1,29 @@
 //! What only this store promises: its files, its journal, its backups, and what it does on bad days. The rules of all stores are in
 //! `tests/it/contract`.
 
-use std::collections::HashSet;
-use std::fs;
 use std::io::{Read, Write as _};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Instant;
+use std::{collections::HashSet, fs, os::unix::fs::PermissionsExt, sync::Arc, time::Instant};
 
-use handbill_pages::ports::operated_store::OperatedStore;
 use handbill_pages::ports::page_scan::{PageScan, ScanLimit};
 use handbill_pages::ports::page_store::{ChangeListener, CreatesSwitch, Expected, PageStore, PutResult, StoreError};
-use handbill_pages::ports::random::Random;
-use handbill_pages::values::content::Content;
+use handbill_pages::ports::{operated_store::OperatedStore, random::Random};
 use handbill_pages::values::details::{Details, DetailsPatch};
-use handbill_pages::values::edit_key::EditKey;
-use handbill_pages::values::head::PageHead;
-use handbill_pages::values::markdown::render;
-use handbill_pages::values::page::Page;
 use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::slug::{Slug, SlugSuffix};
 use handbill_pages::values::takedown::{Takedown, TakedownReason};
-use handbill_pages::values::timestamp::UnixMillis;
-use handbill_pages::values::title::Title;
+use handbill_pages::values::{
+    content::Content, edit_key::EditKey, head::PageHead, markdown::render, page::Page, timestamp::UnixMillis,
+    title::Title,
+};
 use parking_lot::Mutex;
 use rusqlite::Connection;
 use tempfile::tempdir;
 use tokio::sync::oneshot;
 
-use super::change::Operation;
 use super::database::{BUSY_TIMEOUT, DatabaseOptions};
-use super::journal::Journal;
 use super::writer::{Shared, Write, Writer};
-use super::{Counts, DATABASE_FILE, JOURNAL_FILE, OpenError, SqliteStore};
+use super::{Counts, DATABASE_FILE, JOURNAL_FILE, OpenError, SqliteStore, change::Operation, journal::Journal};
 
 const CREATED: i64 = 1_795_235_400_123;
 

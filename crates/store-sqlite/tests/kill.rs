@@ -1,24 +1,19 @@
 //! Kills a process again and again while it writes, and looks for what it had acknowledged: `cargo test -p handbill-store-sqlite
 //! --test kill`, or with `-- 200` as many rounds as that. `tests/tools/power` cuts the power under the same writer.
 
-use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::{collections::HashMap, path::Path, sync::Arc};
 
 use handbill_pages::ports::page_store::{Expected, PageStore, PutResult};
 use handbill_pages::ports::random::Random;
-use handbill_pages::values::content::Content;
 use handbill_pages::values::details::{Details, DetailsPatch};
-use handbill_pages::values::edit_key::EditKey;
-use handbill_pages::values::head::PageHead;
-use handbill_pages::values::markdown::render;
-use handbill_pages::values::page::Page;
 use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::slug::{Slug, SlugSuffix};
-use handbill_pages::values::timestamp::UnixMillis;
-use handbill_pages::values::title::Title;
+use handbill_pages::values::{
+    content::Content, edit_key::EditKey, head::PageHead, markdown::render, page::Page, timestamp::UnixMillis,
+    title::Title,
+};
 use handbill_store_sqlite::{DATABASE_FILE, JOURNAL_FILE, SqliteStore};
 
 /// Rounds of a usual run.

@@ -1,30 +1,25 @@
 //! `handbill backup`, `export` and `import`.
 
-use std::fs;
 use std::io::{IsTerminal, stdout};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::{fs, process::ExitCode};
 
 use axum::body::Body;
 use bytes::Bytes;
 use clap::Args;
 use futures_util::TryStreamExt;
 use tempfile::Builder;
-use tokio::fs::File;
-use tokio::io::stdin;
+use tokio::{fs::File, io::stdin};
 use tokio_util::io::ReaderStream;
 
 use super::super::error::{CommandError, print, print_line, unwritable};
-use super::client::Client;
-use super::progress;
+use super::{client::Client, progress};
 use crate::admin::backup::{JournalRequest, WholeBackup};
 use crate::admin::import::ImportReport;
 use crate::admin::records::{Field, RecordBatch, RecordsRequest};
 use crate::settings::SocketAccess;
 use handbill_pages::ports::clock::{Clock, SystemClock};
-use handbill_pages::values::archive::Encoder;
-use handbill_pages::values::counted::counted;
-use handbill_pages::values::timestamp::UnixMillis;
+use handbill_pages::values::{archive::Encoder, counted::counted, timestamp::UnixMillis};
 
 const GENERATOR: &str = concat!("handbill ", env!("CARGO_PKG_VERSION"));
 

@@ -1,17 +1,13 @@
 //! Asks the running process over the operators' socket.
 
-use std::fmt::Display;
-use std::io::Write;
-use std::path::PathBuf;
+use std::{fmt::Display, io::Write, path::PathBuf};
 
 use axum::body::Body;
 use http::Request;
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
-use hyper::client::conn::http1;
+use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use tokio::net::UnixStream;
 
 use super::super::error::{CommandError, unwritable};

@@ -5,8 +5,7 @@ mod archive;
 mod client;
 mod moderation;
 
-use std::process::ExitCode;
-use std::time::Duration;
+use std::{process::ExitCode, time::Duration};
 
 use clap::{Args, Subcommand};
 use http::{Request, StatusCode};
@@ -14,8 +13,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::runtime::Builder;
 use url::Url;
 
-use super::error::CommandError;
-use super::migrate::migrate;
+use super::{error::CommandError, migrate::migrate};
 use crate::outbound::{agent, send};
 use crate::settings::{AdminSettings, MigrateSettings};
 

@@ -7,11 +7,9 @@ use clap::Args;
 use serde_json::Value;
 
 use super::super::error::{CommandError, print_line};
-use super::client::Client;
-use super::progress;
+use super::{client::Client, progress};
 use crate::admin::acts::{ActRequest, ActResult};
-use crate::admin::pause::CreatesChange;
-use crate::admin::records::InspectRequest;
+use crate::admin::{pause::CreatesChange, records::InspectRequest};
 use crate::settings::SocketAccess;
 use handbill_client::terminal::one_line;
 use handbill_pages::values::counted::counted;

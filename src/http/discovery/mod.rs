@@ -3,32 +3,23 @@
 
 pub(crate) mod skill;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use askama::Template;
-use axum::Router;
-use axum::body::Bytes;
 use axum::routing::{MethodRouter, get};
+use axum::{Router, body::Bytes};
 use http::HeaderValue;
 use http::header::{ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, CACHE_CONTROL, CONTENT_TYPE, LINK};
 use serde_json::{Value, json};
 
-use crate::http::document::Document;
-use crate::http::error::Code;
-use crate::http::etag::REVALIDATE;
 use crate::http::metadata::{self, path};
-use crate::http::request::MAX_BODY_BYTES;
 use crate::http::site::{MARKDOWN_TYPE, PLAIN_TEXT};
-use crate::http::state::SiteSettings;
+use crate::http::{document::Document, error::Code, etag::REVALIDATE, request::MAX_BODY_BYTES, state::SiteSettings};
 use crate::settings::Contact;
 use handbill_pages::ports::clock::SharedClock;
 use handbill_pages::ports::rate_limiter::{LimitKind, Quotas};
 use handbill_pages::service::oauth;
-use handbill_pages::values::origin::Origin;
-use handbill_pages::values::quota::Quota;
-use handbill_pages::values::timestamp::UnixMillis;
-use handbill_pages::values::{content, title};
+use handbill_pages::values::{content, origin::Origin, quota::Quota, timestamp::UnixMillis, title};
 
 const JSON: &str = "application/json";
 const SERVER_CARD: &str = "application/mcp-server-card+json";

@@ -1,11 +1,8 @@
 //! An error's words for its caller: headers over REST, arguments over MCP.
 
 use super::{ApiError, Code};
-use crate::http::metadata;
-use crate::http::request::MAX_BODY_BYTES;
-use handbill_pages::ports::page_store::StoreError;
-use handbill_pages::ports::rate_limiter::LimitKind;
-use handbill_pages::ports::renderer::RenderError;
+use crate::http::{metadata, request::MAX_BODY_BYTES};
+use handbill_pages::ports::{page_store::StoreError, rate_limiter::LimitKind, renderer::RenderError};
 use handbill_pages::service::{BodyError, BodyReadError, FormError, ServiceError, TokenError, oauth};
 use handbill_pages::values::content::{ContentError, MAX_BYTES};
 use handbill_pages::values::edit_key::{MIN_DIFFERENT_CHARS, NotANewKey, PREFIX, SECRET_CHARS};

@@ -7,8 +7,7 @@ use http::Method;
 
 pub use self::code::Code;
 pub use self::messages::{Interface, quota_in_words};
-use crate::http::metadata;
-use crate::http::request::MAX_HEAD_BYTES;
+use crate::http::{metadata, request::MAX_HEAD_BYTES};
 use crate::telemetry::logs::OF_REQUESTS;
 use handbill_pages::service::ServiceError;
 use handbill_pages::values::origin::Origin;

@@ -5,25 +5,16 @@
 mod bodies;
 mod slots;
 
-use std::convert::Infallible;
-use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
-use axum::body::Body;
-use axum::response::Response;
-use http::header::CONNECTION;
-use http::{HeaderValue, Request};
+use axum::{body::Body, response::Response};
+use http::{HeaderValue, Request, header::CONNECTION};
 use http_body::Body as _;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use ipnet::IpNet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::{metrics::counter::Counter, metrics::gauge::Gauge};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};

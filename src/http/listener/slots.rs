@@ -1,10 +1,9 @@
 //! How many connections one client has, and which of all gives way when there are too many.
 
 use std::collections::{BTreeMap, HashMap};
-use std::mem;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::{mem, sync::Arc};
 
 use ipnet::IpNet;
 use parking_lot::Mutex;

@@ -1,9 +1,7 @@
 //! Reads request bodies within limits of size and time.
 
-use std::convert::Infallible;
-use std::error::Error;
 use std::io::{self, ErrorKind};
-use std::time::Duration;
+use std::{convert::Infallible, error::Error, time::Duration};
 
 use axum::body::Body as HttpBody;
 use axum::extract::{FromRequest, Request};

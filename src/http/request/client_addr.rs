@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
-use http::HeaderMap;
-use http::request::Parts;
+use http::{HeaderMap, request::Parts};
 use ipnet::IpNet;
 
 use handbill_pages::values::client::{Client, Peer};

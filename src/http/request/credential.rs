@@ -3,9 +3,7 @@
 
 use std::borrow::Cow;
 
-use http::HeaderMap;
-use http::header::AUTHORIZATION;
-use http::request::Parts;
+use http::{HeaderMap, header::AUTHORIZATION, request::Parts};
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use url::form_urlencoded;

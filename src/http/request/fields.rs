@@ -5,8 +5,7 @@ use serde_json::{Map, Value};
 use super::json::{FlawKind, check_values};
 use handbill_pages::service::{Body, BodyError};
 use handbill_pages::values::content::{ContentError, MAX_BYTES};
-use handbill_pages::values::details::Patch;
-use handbill_pages::values::edit_key::PREFIX;
+use handbill_pages::values::{details::Patch, edit_key::PREFIX};
 
 /// A type that is read from an object with these fields and no other.
 pub trait FromFields: Sized {

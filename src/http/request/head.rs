@@ -1,9 +1,7 @@
 //! Heads that must not be served (RFC 9112 §3.2 and §6.1). Hyper already refuses other faults.
 
 use http::header::{HOST, TRANSFER_ENCODING};
-use http::request::Parts;
-use http::uri::Authority;
-use http::{HeaderValue, Version};
+use http::{HeaderValue, Version, request::Parts, uri::Authority};
 
 use crate::http::error::{ApiError, Code};
 

@@ -3,8 +3,7 @@
 //! A `serde_json::Value` can take a hundred times its text: the object of `{"":0}` takes some 600 bytes. Serde silently
 //! keeps the last of two equal members.
 
-use std::collections::HashSet;
-use std::fmt;
+use std::{collections::HashSet, fmt};
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 

@@ -4,16 +4,14 @@
 
 use axum::body::Body as HttpBody;
 use axum::extract::{FromRequest, Multipart};
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Request};
+use http::{HeaderMap, Request, header::CONTENT_TYPE};
 use percent_encoding::percent_decode_str;
 use url::form_urlencoded;
 
 use super::body::RequestBody;
 use handbill_pages::service::{Body, BodyError, BodyReadError, PageFields};
 use handbill_pages::values::details::{DetailsInput, Patch};
-use handbill_pages::values::edit_key::EditKey;
-use handbill_pages::values::origin::Origin;
+use handbill_pages::values::{edit_key::EditKey, origin::Origin};
 
 /// The dot counts.
 const MAX_EXTENSION_CHARS: usize = 9;

@@ -7,26 +7,18 @@
 use std::sync::{Arc, LazyLock};
 
 use askama::Template;
-use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::response::Response;
+use axum::{extract::rejection::PathRejection, response::Response};
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, LINK};
 use http::{HeaderName, HeaderValue};
 
 use super::HTML_TYPE;
 use super::assets::{FILES, VERSION};
 use super::templates::{self, EDITOR_POLICY, Layout, PAGE_POLICY, PageTemplate, quota_sentence};
-use crate::http::document::Document;
-use crate::http::error_response::unless_key_shown;
-use crate::http::etag::REVALIDATE;
 use crate::http::extract::{Asked, SlugParam};
-use crate::http::metadata;
-use crate::http::state::AppState;
+use crate::http::{document::Document, error_response::unless_key_shown, etag::REVALIDATE, metadata, state::AppState};
 use handbill_pages::service::Created;
-use handbill_pages::values::details::DetailsInput;
-use handbill_pages::values::quota::Quota;
-use handbill_pages::values::slug::Slug;
-use handbill_pages::values::{content, title};
+use handbill_pages::values::{content, details::DetailsInput, quota::Quota, slug::Slug, title};
 
 /// The address has the hash of the content.
 const CACHE_FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");

@@ -5,34 +5,27 @@
 
 use std::sync::Arc;
 
-use axum::Json;
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use axum::{Json, extract::State};
 use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HOST, LOCATION, ORIGIN, RETRY_AFTER, VARY,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use serde::Serialize;
 
-use super::article::article;
 use super::editor::{self, EditorTemplate, KEY_WARNING, PreviewView, PublishedTemplate};
 use super::templates::{self, EDITOR_POLICY, Layout};
-use super::{HTML, PLAIN_TEXT};
+use super::{HTML, PLAIN_TEXT, article::article};
 use crate::http::answer::{json_tag, with_limit};
 use crate::http::error::{self, ApiError, Code};
-use crate::http::error_response::shows_key;
-use crate::http::etag::NO_STORE;
-use crate::http::extract::ClientAddr;
-use crate::http::negotiation::weight;
-use crate::http::request::body::RequestBody;
-use crate::http::request::raw_post;
-use crate::http::state::AppState;
 use crate::http::types::{CreatedBody, page_url};
+use crate::http::{
+    error_response::shows_key, etag::NO_STORE, extract::ClientAddr, negotiation::weight, request::body::RequestBody,
+    request::raw_post, state::AppState,
+};
 use crate::telemetry::http::RoutePart;
 use handbill_pages::service::{BodyError, Created, Limited, PageFields, Preview, ServiceError};
-use handbill_pages::values::details::FieldError;
-use handbill_pages::values::edit_key::EditKey;
-use handbill_pages::values::title::Title;
+use handbill_pages::values::{details::FieldError, edit_key::EditKey, title::Title};
 
 /// Whose page made a browser send a request.
 const SEC_FETCH_SITE: &str = "sec-fetch-site";

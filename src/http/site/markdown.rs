@@ -4,8 +4,7 @@
 use std::borrow::Cow;
 
 use super::article::without_heading;
-use handbill_pages::values::markdown::front_matter::without_front_matter;
-use handbill_pages::values::page::Page;
+use handbill_pages::values::{markdown::front_matter::without_front_matter, page::Page};
 
 /// The source without front matter, after the title as a heading, unless the text begins with a heading that repeats the
 /// title.

@@ -6,32 +6,23 @@
 //! The style sheet is embedded: a saved page keeps it, an old replica could not send a new file in a rolling update, and
 //! most readers open one page. The page cache keeps it once (`kept_body`).
 
-use std::borrow::Cow;
-use std::sync::LazyLock;
+use std::{borrow::Cow, sync::LazyLock};
 
 use askama::Template;
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
+use base64::{Engine, prelude::BASE64_STANDARD};
 use http::HeaderValue;
 use sha2::{Digest, Sha256};
-use time::OffsetDateTime;
-use time::format_description::StaticFormatDescription;
-use time::macros::format_description;
+use time::{OffsetDateTime, format_description::StaticFormatDescription, macros::format_description};
 
 use super::article::{NamedLink, article, first_image, named_links, without_heading};
 use super::assets::{self, FAVICON, STYLE, VERSION};
-use crate::http::error::quota_in_words;
-use crate::http::metadata;
-use crate::http::state::AppState;
+use crate::http::{error::quota_in_words, metadata, state::AppState};
 use crate::settings::SiteLink;
 use handbill_pages::ports::rate_limiter::LimitKind;
 use handbill_pages::values::details::{Details, UnknownMembers};
 use handbill_pages::values::language::{Language, UNDETERMINED};
-use handbill_pages::values::origin::Origin;
 use handbill_pages::values::plain_text::{collapsed, shorten, without_title};
-use handbill_pages::values::quota::Quota;
-use handbill_pages::values::timestamp::UnixMillis;
-use handbill_pages::values::title::Title;
+use handbill_pages::values::{origin::Origin, quota::Quota, timestamp::UnixMillis, title::Title};
 
 pub(super) static PAGE_POLICY: LazyLock<HeaderValue> = LazyLock::new(|| policy("", "form-action 'none'"));
 

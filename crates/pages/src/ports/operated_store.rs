@@ -1,15 +1,13 @@
 //! What operators need of a store besides its pages.
 
-use std::fs::File;
-use std::path::PathBuf;
+use std::{fs::File, path::PathBuf};
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 
 use super::page_scan::PageScan;
 use super::page_store::{CreatesSwitch, PageStore, StoreError};
-use crate::values::journal::Line;
-use crate::values::timestamp::UnixMillis;
+use crate::values::{journal::Line, timestamp::UnixMillis};
 
 #[async_trait]
 pub trait OperatedStore: PageStore + PageScan + CreatesSwitch {

@@ -11,8 +11,7 @@ use async_trait::async_trait;
 use thiserror::Error;
 
 use super::page_store::{Cause, StoreError};
-use crate::values::hex;
-use crate::values::record::Record;
+use crate::values::{hex, record::Record};
 
 #[async_trait]
 pub trait PageScan: Send + Sync {

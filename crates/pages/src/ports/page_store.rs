@@ -11,8 +11,7 @@
 //! `needed_by` is when a write's caller needs the answer, so that a store can say in time whether anything changed.
 //! Reads have no such time, because requests share them.
 
-use std::iter;
-use std::sync::Arc;
+use std::{iter, sync::Arc};
 
 use async_trait::async_trait;
 use thiserror::Error;

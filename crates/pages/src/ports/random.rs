@@ -3,12 +3,9 @@
 //! A reference to the shared handle is a generator: `(&random).next_u64()`. Each draw is a system call. `rand::rng()` computes its
 //! numbers in this process, so it must not make keys.
 
-use std::convert::Infallible;
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
-use rand::rand_core::utils::next_word_via_fill;
-use rand::rngs::SysRng;
-use rand::{Rng, TryRng};
+use rand::{Rng, TryRng, rand_core::utils::next_word_via_fill, rngs::SysRng};
 use zeroize::Zeroizing;
 
 use crate::values::slug::{SECRET_BYTES, SlugSecret};

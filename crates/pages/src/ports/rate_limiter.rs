@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::values::client::Client;
-use crate::values::client::Window;
 use crate::values::quota::{Decision, Quota};
 use crate::values::slug::{Reservation, Reserved};
+use crate::values::{client::Client, client::Window};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LimitKind {

@@ -5,10 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use thiserror::Error;
 
-use crate::values::blocklist::Blocklist;
-use crate::values::content::Content;
-use crate::values::edit_key::EditKey;
-use crate::values::markdown::Rendered;
+use crate::values::{blocklist::Blocklist, content::Content, edit_key::EditKey, markdown::Rendered};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {

@@ -1,7 +1,6 @@
 //! Creates a page, or previews one.
 
-use std::pin::pin;
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use futures_util::future::{Either, select};
 use tokio::time::Instant;
@@ -13,15 +12,12 @@ use super::{Limited, PageService};
 use crate::ports::page_store::{Expected, PutResult};
 use crate::ports::rate_limiter::LimitKind;
 use crate::ports::renderer::{ContentChecks, Purpose};
-use crate::values::client::Client;
-use crate::values::details::Details;
-use crate::values::edit_key::EditKey;
-use crate::values::head::PageHead;
-use crate::values::markdown::Rendered;
-use crate::values::page::Page;
 use crate::values::record::{Lookup, Record};
 use crate::values::slug::{Reservation, Reserved, Slug, SlugSecret, SlugSuffix};
 use crate::values::title::{Title, TitleError};
+use crate::values::{
+    client::Client, details::Details, edit_key::EditKey, head::PageHead, markdown::Rendered, page::Page,
+};
 
 /// With 28⁸ suffixes even a second try is rarer than a failing disk.
 const SLUG_ATTEMPTS: u32 = 8;

@@ -2,15 +2,11 @@
 
 use thiserror::Error;
 
-use crate::ports::page_store::StoreError;
-use crate::ports::rate_limiter::LimitKind;
-use crate::ports::renderer::RenderError;
-use crate::values::content::ContentError;
-use crate::values::details::FieldError;
-use crate::values::edit_key::NotANewKey;
-use crate::values::quota::Decision;
-use crate::values::text_edits::TextEditError;
-use crate::values::title::TitleError;
+use crate::ports::{page_store::StoreError, rate_limiter::LimitKind, renderer::RenderError};
+use crate::values::{
+    content::ContentError, details::FieldError, edit_key::NotANewKey, quota::Decision, text_edits::TextEditError,
+    title::TitleError,
+};
 
 #[derive(Debug, Error)]
 pub enum ServiceError {

@@ -1,19 +1,14 @@
 //! Imports records, and repeats acts of a journal, while others use the store.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep};
 
-use super::SharedStore;
-use super::error::ServiceError;
-use super::instruments::Observed;
+use super::{SharedStore, error::ServiceError, instruments::Observed};
 use crate::ports::page_store::{Expected, PutResult, StoreError};
 use crate::ports::renderer::{ContentChecks, Purpose, RenderOutcome, Renderer};
 use crate::values::archive::{ArchivedPage, Precedence, precedence};
-use crate::values::journal::Act;
-use crate::values::page::Page;
-use crate::values::record::Record;
+use crate::values::{journal::Act, page::Page, record::Record};
 
 /// How long a record waits for a store that fails: a cluster that is slow for seconds must not end an import of hours.
 const PATIENCE: Duration = Duration::from_mins(1);

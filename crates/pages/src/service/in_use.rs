@@ -1,9 +1,6 @@
 //! A value for each key that somebody uses at the moment, such as the queue of a page's writers.
 
-use std::collections::HashMap;
-use std::hash::Hash;
-use std::ops::Deref;
-use std::sync::Arc;
+use std::{collections::HashMap, hash::Hash, ops::Deref, sync::Arc};
 
 use parking_lot::Mutex;
 

@@ -1,25 +1,19 @@
 //! Times and traces the service's calls of the store, the limiter and the renderer.
 
-use std::hash::Hash;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{hash::Hash, sync::Arc, time::Duration};
 
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
-use tracing::field::Empty;
-use tracing::{Span, info_span};
+use prometheus_client::{
+    encoding::EncodeLabelSet, metrics::counter::Counter, metrics::family::Family, metrics::gauge::Gauge,
+    metrics::histogram::Histogram,
+};
+use tracing::{Span, field::Empty, info_span};
 
 use crate::log_throttle::LogThrottle;
-use crate::ports::clock::SharedClock;
-use crate::ports::page_store::StoreError;
 use crate::ports::rate_limiter::{Attempt, RateLimiter};
 use crate::ports::renderer::{ContentChecks, Purpose, RenderError, RenderOutcome, Renderer};
-use crate::values::content::Content;
-use crate::values::quota::Decision;
+use crate::ports::{clock::SharedClock, page_store::StoreError};
 use crate::values::slug::{Reservation, Reserved};
+use crate::values::{content::Content, quota::Decision};
 
 /// Spans that are exported and never logged.
 pub const TRACES: &str = "handbill::trace";

@@ -3,8 +3,7 @@
 //! A page's size is only known after the lookup. If no memory is left for it, the request drops the page, waits for a
 //! permit and looks the page up again. Small pages never wait, and nearly all pages are small.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;

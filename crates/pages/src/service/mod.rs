@@ -38,23 +38,15 @@ mod time_limits;
 mod turns;
 mod update;
 
-use std::future::Future;
-use std::sync::Arc;
+use std::{future::Future, sync::Arc};
 
 use tokio::sync::OnceCell;
 
-use crate::ports::clock::SharedClock;
-use crate::ports::page_store::ChangeListener;
-use crate::ports::random::Random;
 use crate::ports::rate_limiter::{Attempt, LimitKind, Quotas, RateLimiter};
-use crate::ports::renderer::Renderer;
-use crate::values::client::Client;
+use crate::ports::{clock::SharedClock, page_store::ChangeListener, random::Random, renderer::Renderer};
 use crate::values::client::{SharedNetwork, windows};
-use crate::values::head::PageHead;
-use crate::values::page::Page;
-use crate::values::quota::Decision;
-use crate::values::record::Lookup;
 use crate::values::slug::{Slug, SlugSecret};
+use crate::values::{client::Client, head::PageHead, page::Page, quota::Decision, record::Lookup};
 
 pub use create::{Created, Preview};
 pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};

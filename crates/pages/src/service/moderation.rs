@@ -2,18 +2,13 @@
 
 use std::sync::Arc;
 
-use super::SharedStore;
-use super::error::ServiceError;
 use super::time_limits::{StoreBudget, back_off, deadline, until};
-use crate::ports::clock::SharedClock;
+use super::{SharedStore, error::ServiceError};
 use crate::ports::page_store::{Expected, PutResult, StoreError};
-use crate::ports::random::Random;
+use crate::ports::{clock::SharedClock, random::Random};
 use crate::values::head::{PageHead, PageVersion, Tombstone};
-use crate::values::page::Page;
 use crate::values::record::{Lookup, Record};
-use crate::values::slug::Slug;
-use crate::values::takedown::Takedown;
-use crate::values::timestamp::UnixMillis;
+use crate::values::{page::Page, slug::Slug, takedown::Takedown, timestamp::UnixMillis};
 
 #[derive(Clone)]
 pub struct Moderation {

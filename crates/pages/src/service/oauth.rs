@@ -3,14 +3,10 @@
 use tokio::time::Instant;
 
 use super::error::{FormError, TokenError};
-use super::request::Credential;
 use super::time_limits::{StoreBudget, deadline, until};
-use super::{Limited, PageService};
+use super::{Limited, PageService, request::Credential};
 use crate::ports::rate_limiter::LimitKind;
-use crate::values::client::Client;
-use crate::values::edit_key::EditKey;
-use crate::values::record::Lookup;
-use crate::values::slug::Slug;
+use crate::values::{client::Client, edit_key::EditKey, record::Lookup, slug::Slug};
 
 /// RFC 6749 §4.4.
 pub const GRANT_TYPE: &str = "client_credentials";

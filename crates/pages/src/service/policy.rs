@@ -3,17 +3,13 @@
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
+use prometheus_client::{encoding::EncodeLabelSet, metrics::counter::Counter, metrics::family::Family};
 
 use super::PageService;
 use super::error::{BodyError, ServiceError};
 use crate::ports::page_store::{NotReachedError, StoreError};
 use crate::ports::renderer::{ContentChecks, Purpose, RenderOutcome};
-use crate::values::blocklist::Blocklist;
-use crate::values::content::Content;
-use crate::values::edit_key::EditKey;
+use crate::values::{blocklist::Blocklist, content::Content, edit_key::EditKey};
 
 /// The text or its links are on the blocklist.
 const CONTENT: &str = "content";

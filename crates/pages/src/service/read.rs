@@ -1,17 +1,11 @@
 //! Reading a page. An answer rests on a store's read that began after the request.
 
-use std::ops::Deref;
-use std::sync::Arc;
+use std::{ops::Deref, sync::Arc};
 
-use super::PageService;
-use super::error::ServiceError;
-use super::large_reads::ReadPermit;
 use super::time_limits::{StoreBudget, deadline, until};
+use super::{PageService, error::ServiceError, large_reads::ReadPermit};
 use crate::ports::renderer::{ContentChecks, Purpose, RenderOutcome};
-use crate::values::head::PageHead;
-use crate::values::markdown::RENDERER_VERSION;
-use crate::values::page::Page;
-use crate::values::slug::Slug;
+use crate::values::{head::PageHead, markdown::RENDERER_VERSION, page::Page, slug::Slug};
 
 /// The reads of one page for one request, within its deadline.
 pub struct Reading<'a> {

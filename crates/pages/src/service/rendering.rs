@@ -1,18 +1,14 @@
 //! Renders Markdown on threads for blocking work, so that long texts delay no other request.
 
-use std::mem;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{mem, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::{task::spawn_blocking, time::timeout};
 
 use super::time_limits::{DEADLINE, STORE_BUDGET};
 use crate::ports::renderer::{ContentChecks, Purpose, RenderError, RenderOutcome, Renderer};
-use crate::values::content::Content;
-use crate::values::markdown::render;
+use crate::values::{content::Content, markdown::render};
 
 /// A text of this length takes about a millisecond.
 const SHORT_BYTES: usize = 4 * 1024;

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use crate::values::content::{Content, ContentError};
 use crate::values::details::{Details, DetailsInput, DetailsPatch, FieldError, Patch};
 use crate::values::edit_key::{EditKey, EditKeyHash, NotANewKey};
-use crate::values::head::PageState;
 use crate::values::text_edits::{MAX_EDITS, TextEdit, TextEditError};
-use crate::values::timestamp::UnixMillis;
 use crate::values::title::{Title, TitleError};
+use crate::values::{head::PageState, timestamp::UnixMillis};
 
 use super::error::{BodyError, ServiceError};
 

@@ -3,8 +3,7 @@
 //! A caller may join a read that has not begun, but not a running one, which may have seen the page before an
 //! acknowledged write. So each caller waits for at most one running read.
 
-use std::hash::Hash;
-use std::sync::Arc;
+use std::{hash::Hash, sync::Arc};
 
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, OnceCell};

@@ -1,14 +1,12 @@
 //! How long an operation, and its calls of the page store, may take.
 
-use std::future::Future;
-use std::time::Duration;
+use std::{future::Future, time::Duration};
 
 use rand::RngExt;
 use tokio::time::{Instant, timeout};
 
 use super::error::ServiceError;
-use crate::ports::page_store::StoreError;
-use crate::ports::random::Random;
+use crate::ports::{page_store::StoreError, random::Random};
 
 /// Time limit of an operation. A write that reaches it may or may not have been made.
 pub const DEADLINE: Duration = Duration::from_secs(5);

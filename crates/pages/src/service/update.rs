@@ -5,21 +5,15 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::error::{BodyError, ServiceError};
-use super::large_reads::ReadPermit;
 use super::request::{Body, Credential, LateBody, PageFields, PageUpdate, Precondition, TextUpdate, check_text};
 use super::time_limits::{StoreBudget, back_off, deadline, until};
-use super::{Limited, PageService};
+use super::{Limited, PageService, large_reads::ReadPermit};
 use crate::ports::page_store::{Expected, PutResult};
-use crate::ports::rate_limiter::LimitKind;
-use crate::ports::renderer::RenderOutcome;
-use crate::values::client::Client;
-use crate::values::content::Content;
-use crate::values::edit_key::EditKey;
+use crate::ports::{rate_limiter::LimitKind, renderer::RenderOutcome};
 use crate::values::head::{PageHead, PageState};
-use crate::values::page::Page;
-use crate::values::record::Record;
-use crate::values::slug::Slug;
-use crate::values::text_edits;
+use crate::values::{
+    client::Client, content::Content, edit_key::EditKey, page::Page, record::Record, slug::Slug, text_edits,
+};
 
 struct Authorized {
     head: PageHead,

@@ -1,7 +1,6 @@
 //! The Markdown of a page.
 
-use std::borrow::Cow;
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;

@@ -1,7 +1,6 @@
 //! The credential of one page, in clear only in the creation result and in the request that presents it.
 
-use std::collections::HashSet;
-use std::fmt;
+use std::{collections::HashSet, fmt};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -9,8 +8,7 @@ use subtle::ConstantTimeEq;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use super::hex;
-use super::plain_text::is_ignorable;
+use super::{hex, plain_text::is_ignorable};
 
 pub const PREFIX: &str = "hbk_";
 

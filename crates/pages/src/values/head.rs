@@ -14,11 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
 use super::details::{Details, DetailsPatch, UnknownMembers};
-use super::edit_key::EditKeyHash;
-use super::origin::Origin;
-use super::slug::Slug;
-use super::takedown::Takedown;
-use super::timestamp::UnixMillis;
+use super::{edit_key::EditKeyHash, origin::Origin, slug::Slug, takedown::Takedown, timestamp::UnixMillis};
 
 /// Begins with 1 and grows by one with each change of details or text. An import may skip or repeat some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -2,18 +2,15 @@
 //!
 //! After a restore, the lines apply to the older pages ([`Outlook`]).
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr};
 
 use super::head::{Head, Live, PageVersion, State, Tombstone};
-use super::page::Page;
 use super::record::{Lookup, Record};
-use super::slug::Slug;
 use super::takedown::{Takedown, TakedownReason};
-use super::timestamp::UnixMillis;
+use super::{page::Page, slug::Slug, timestamp::UnixMillis};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {

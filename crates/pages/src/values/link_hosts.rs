@@ -1,13 +1,11 @@
 //! The hosts that a page's links and images lead to.
 
-use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use percent_encoding::percent_decode_str;
 use url::{Host, Url};
 
-use super::client::Client;
-use super::markdown::is_short_enough;
+use super::{client::Client, markdown::is_short_enough};
 
 pub fn link_hosts(addresses: &[String]) -> BTreeSet<String> {
     addresses.iter().flat_map(|address| hosts(address)).collect()

@@ -1,7 +1,6 @@
 //! Origins (scheme, host and port), and the hosts that requests are addressed to.
 
-use std::fmt;
-use std::net::SocketAddr;
+use std::{fmt, net::SocketAddr};
 
 use http::uri;
 use thiserror::Error;

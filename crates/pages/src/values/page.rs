@@ -2,11 +2,8 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::content::Content;
-use super::edit_key::EditKey;
 use super::head::{Live, PageHead};
-use super::language::Language;
-use super::markdown::Rendered;
+use super::{content::Content, edit_key::EditKey, language::Language, markdown::Rendered};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {

@@ -2,9 +2,7 @@
 //!
 //! An attempt exactly `window` ago no longer counts, and refused attempts never do.
 
-use std::cmp::Ordering;
-use std::collections::VecDeque;
-use std::time::Duration;
+use std::{cmp::Ordering, collections::VecDeque, time::Duration};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {

@@ -1,13 +1,9 @@
 //! What is stored under a slug.
 
-use std::convert::Infallible;
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use super::head::{Head, PageHead, State, Tombstone};
-use super::page::Page;
-use super::slug::Slug;
-use super::takedown::Takedown;
-use super::timestamp::UnixMillis;
+use super::{page::Page, slug::Slug, takedown::Takedown, timestamp::UnixMillis};
 
 /// Bytes of a record besides its text.
 const RECORD_BYTES: usize = 200;

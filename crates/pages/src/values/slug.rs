@@ -9,8 +9,7 @@ use thiserror::Error;
 use zeroize::Zeroizing;
 
 use super::edit_key::{EditKey, EditKeyHash};
-use super::hex;
-use super::title::Title;
+use super::{hex, title::Title};
 
 /// With hyphen and suffix a slug has at most 69.
 pub const MAX_WORDS_CHARS: usize = 60;

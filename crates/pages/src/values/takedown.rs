@@ -1,12 +1,10 @@
 //! Why an operator took a page down or hid it, and who did.
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 use thiserror::Error;
 
-use super::details::UnknownMembers;
-use super::plain_text::shows_nothing;
+use super::{details::UnknownMembers, plain_text::shows_nothing};
 
 pub const MAX_BY_CHARS: usize = 100;
 

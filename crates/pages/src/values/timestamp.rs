@@ -3,9 +3,9 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use time::format_description::StaticFormatDescription;
-use time::macros::format_description;
-use time::{OffsetDateTime, PrimitiveDateTime};
+use time::{
+    OffsetDateTime, PrimitiveDateTime, format_description::StaticFormatDescription, macros::format_description,
+};
 
 /// Displays as `2026-11-21T04:30:00.123Z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

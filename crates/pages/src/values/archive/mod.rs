@@ -21,12 +21,9 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use super::content::{Content, ContentError};
-use super::details::FieldError;
 use super::head::{Head, PageHead, State};
-use super::hex;
-use super::page::Page;
 use super::record::{Headed, Record};
-use super::timestamp::UnixMillis;
+use super::{details::FieldError, hex, page::Page, timestamp::UnixMillis};
 
 pub use self::decoder::Decoder;
 
