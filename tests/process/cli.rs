@@ -26,6 +26,17 @@ fn refusal(command: Command) -> String {
     line
 }
 
+#[test]
+fn the_program_has_its_own_settings_of_the_allocator() {
+    let mut command = handbill(["--version"]);
+    command.env("_RJEM_MALLOC_CONF", "confirm_conf:true");
+    let output = run(command, b"");
+    let confirmed = text(&output.stderr);
+    for setting in ["background_thread:true", "dirty_decay_ms:200", "narenas:4", "oversize_threshold:131072"] {
+        assert!(confirmed.contains(&format!("Set conf value: {setting}")), "{confirmed}");
+    }
+}
+
 fn refused_with(data_dir: &Path) -> String {
     let mut command = handbill(FREE_PORTS);
     command.arg("--data-dir").arg(data_dir);
