@@ -19,7 +19,7 @@ use thiserror::Error;
 use ureq::Agent;
 use url::Url;
 
-use crate::outbound::{agent, send};
+use crate::outbound::agent;
 use handbill_pages::ports::random::Random;
 
 /// A span takes about 1 KB.
@@ -72,7 +72,7 @@ struct CollectorClient(Agent);
 #[async_trait]
 impl HttpClient for CollectorClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let (head, mut body) = send(&self.0, request.map(|bytes| bytes.to_vec()))?.into_parts();
+        let (head, mut body) = self.0.run(request.map(|bytes| bytes.to_vec()))?.into_parts();
         let bytes = body.with_config().limit(MAX_ANSWER_BYTES).read_to_vec()?;
         Ok(Response::from_parts(head, bytes.into()))
     }

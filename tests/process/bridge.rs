@@ -139,7 +139,7 @@ fn an_agent_learns_that_the_server_cannot_be_reached() {
     let answer = agent.ask("tools/call", json!({"name": "get_page", "arguments": {"slug": created["slug"]}}));
     // The bridge may notice the end only when it uses its connection.
     let message = answer["error"]["message"].as_str().unwrap();
-    assert!(message.contains("can't reach") || message.contains("gave no whole answer"), "{answer}");
+    assert!(message.contains("cannot reach") || message.contains("gave no whole answer"), "{answer}");
     agent.say(&json!("no message"));
     writeln!(agent.child.stdin.as_mut().unwrap(), "{{").unwrap();
     drop(agent.child.stdin.take());

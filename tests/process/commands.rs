@@ -173,7 +173,7 @@ fn each_kind_of_failure_has_its_exit_code_and_says_what_to_do() {
     let nowhere = Port::hold();
     let origin = format!("http://{}", nowhere.address);
     let message = user.fails(&["publish", "--title", "T", "--server", &origin], "text", 7);
-    assert!(message.contains("can't reach http://") && message.contains("--server"), "{message}");
+    assert!(message.contains("cannot reach http://") && message.contains("--server"), "{message}");
 
     let message = user.fails(&["publish", "--title", "T"], &"a".repeat(102_401), 1);
     assert!(message.contains("102401 bytes; the limit is 102400"), "{message}");
@@ -393,7 +393,7 @@ fn several_files_are_published_up_to_the_first_failure() {
     user.fails(&["publish", &one, &two, "--title", "T"], "", 2);
     let output = user.run(&["publish", &one, &missing, &two], "");
     assert_eq!((output.status.code(), text(&output.stdout).lines().count()), (Some(1), 1));
-    assert!(text(&output.stderr).contains("can't read"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("cannot read"), "{}", text(&output.stderr));
     let printed = user.done(&["publish", &two], "");
     let listed = user.done(&["list"], "");
     assert_eq!(listed.lines().count(), 2);
@@ -505,7 +505,7 @@ fn the_server_is_in_the_users_configuration() {
     fs::create_dir(&server).unwrap();
     let output = publish();
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains(&format!("can't read {} (", server.display())), "{output:?}");
+    assert!(text(&output.stderr).contains(&format!("cannot read {} (", server.display())), "{output:?}");
     user.published("the variable comes first");
 }
 

@@ -117,10 +117,6 @@ impl Api<'_> {
         let request = Request::builder().method(method).uri(format!("{server}{path}"));
         let mut request = request.body(()).map_err(|_| not_handbill(server))?;
         *request.headers_mut() = headers;
-        // To a proxy that the environment names, this machine's address is its own.
-        if server.is_local() {
-            request = self.agent.configure_request(request).proxy(None).build();
-        }
         let answer = match &body {
             Some(body) => self.agent.run(request.map(|()| body)),
             None => self.agent.run(request.map(|()| SendBody::none())),
@@ -154,7 +150,7 @@ fn failed(error: &Error, server: &Origin) -> ClientError {
         ));
     }
     ClientError::Unavailable(format!(
-        "can't reach {server} ({reason}). Is it running? Set another server with --server or HANDBILL_SERVER"
+        "cannot reach {server} ({reason}). Is it running? Set another server with --server or HANDBILL_SERVER"
     ))
 }
 

@@ -1,13 +1,16 @@
-//! The arguments of the client's commands.
+//! The arguments of the client's commands, and what they name.
 
-use std::{fs, io::ErrorKind, path::PathBuf, time::Duration};
+use std::path::{Path, PathBuf};
+use std::{fs, io::ErrorKind, time::Duration};
 
 use clap::{Args, Subcommand};
 use directories::ProjectDirs;
 use serde::Serialize;
 
-use crate::key_file::KeyFile;
+use crate::key_file::{KeyFile, SavedKey, published_from};
+use crate::page::PageReference;
 use crate::{ClientError, Result};
+use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::origin::{Origin, OriginError};
 
 const DEFAULT_SERVER: &str = "127.0.0.1:8080";
@@ -69,11 +72,53 @@ impl ConnectionArgs {
     }
 
     pub(crate) fn keys(&self) -> Result<KeyFile> {
-        let by_default = || ProjectDirs::from("", "", "handbill").map(|dirs| dirs.data_dir().to_owned());
-        self.keys_dir.clone().or_else(by_default).map(KeyFile::in_directory).ok_or_else(|| {
+        let directory = self.keys_dir.clone();
+        let directory = directory.or_else(|| Some(ProjectDirs::from("", "", "handbill")?.data_dir().to_owned()));
+        directory.map(KeyFile::in_directory).ok_or_else(|| {
             ClientError::Failed("there is no home directory for the key file: set HANDBILL_KEYS_DIR".to_owned())
         })
     }
+
+    /// Finds an address, a slug of a saved page or of the server, or the newest page published from a file.
+    pub(crate) fn find(&self, name: &str) -> Result<PageReference> {
+        // A page can be read without a key file.
+        let saved = self.keys().and_then(|file| file.keys());
+        let named = match (PageReference::parse(name, &self.server()?), fs::canonicalize(name)) {
+            (Err(ClientError::Usage(_)), Ok(file)) => return page_from(&file, name, &saved?),
+            (parsed, _) => parsed?,
+        };
+        if name.contains("://") {
+            return Ok(named);
+        }
+        let own = saved.unwrap_or_default().into_iter().rev().filter_map(|saved| saved.page());
+        Ok(own.into_iter().find(|own| own.slug == named.slug).unwrap_or(named))
+    }
+
+    pub(crate) fn find_own(&self, name: &str) -> Result<(PageReference, EditKey, SavedKey)> {
+        let page = self.find(name)?;
+        let saved = self.keys()?.find(&page)?;
+        let own = saved.and_then(|saved| Some((EditKey::parse(&saved.edit_key).ok()?, saved)));
+        let (key, saved) = own.ok_or_else(|| {
+            ClientError::Key(format!(
+                "no key for {} is saved here. `handbill key --import -` adds a key or an edit link",
+                page.url()
+            ))
+        })?;
+        Ok((page, key, saved))
+    }
+}
+
+fn page_from(file: &Path, name: &str, saved: &[SavedKey]) -> Result<PageReference> {
+    let pages: Vec<_> = published_from(file, saved).collect();
+    let newest = pages.last().ok_or_else(|| {
+        ClientError::Usage(format!(
+            "{name} hasn't been published from here. Use the page's address, or `handbill publish {name}`"
+        ))
+    })?;
+    if pages.len() > 1 {
+        eprintln!("handbill: {name} was published {} times; this is about the newest, {}", pages.len(), newest.url());
+    }
+    Ok(newest.clone())
 }
 
 /// A bare host means HTTPS, except on this machine.

@@ -13,8 +13,8 @@ use crate::api::{Api, authorized, explain};
 use crate::args::{
     ClientCommand, DeleteArgs, DetailsArgs, GetArgs, KeyArgs, ListArgs, PageArgs, PublishArgs, STANDARD, UpdateArgs,
 };
-use crate::key_file::{self, KeyFile, SavedKey};
-use crate::page::{PageReference, published_from};
+use crate::key_file::{self, KeyFile, SavedKey, published_from};
+use crate::page::PageReference;
 use crate::publish::{Draft, Published, publish};
 use crate::terminal::{hint, one_line};
 use crate::{ClientError, Result, mcp, print_line, print_text};
@@ -62,7 +62,7 @@ fn publish_all(args: &PublishArgs, agent: &Agent) -> Result<()> {
         print_line(&if *json { saved.without_key().to_string() } else { saved.url.clone() })?;
         // Nobody waits for the browser.
         if *open && Command::new(OPENER).arg(&saved.url).stdout(Stdio::null()).stderr(Stdio::null()).spawn().is_err() {
-            eprintln!("handbill: can't start {OPENER}: open {} yourself", saved.url);
+            eprintln!("handbill: cannot start {OPENER}: open {} yourself", saved.url);
         }
     }
     hint(&format!("The edit key is saved in {}.", keys.path().display()));
@@ -76,10 +76,11 @@ fn draft(file: &Path, details: &DetailsArgs) -> Result<Draft> {
         return Err(ClientError::Failed(format!("nothing to publish: {} is empty", name_of(file))));
     }
     let source = (*file != *STANDARD).then(|| fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()));
-    let stem = || Some(source.as_ref()?.file_stem()?.to_str()?.to_owned()).filter(|stem| Title::parse(stem).is_ok());
-    let title = details.title.clone().or_else(|| title_in(&content)).or_else(stem);
-    let none = || ClientError::Usage("no title: start the text with \"# Title\" or use --title".to_owned());
-    let title = title.ok_or_else(none)?;
+    let stem =
+        source.as_ref().and_then(|source| source.file_stem()?.to_str()).filter(|stem| Title::parse(stem).is_ok());
+    let title = details.title.clone().or_else(|| title_in(&content)).or_else(|| stem.map(str::to_owned));
+    let title = title
+        .ok_or_else(|| ClientError::Usage("no title: start the text with \"# Title\" or use --title".to_owned()))?;
     Ok(Draft { title, content, others: fields(None, details), source })
 }
 
@@ -127,18 +128,19 @@ fn update(UpdateArgs { target, file, mut details, force }: UpdateArgs, agent: &A
             "{url} was changed since you last sent it. See it with `handbill get {url}`, or replace it with --force"
         )));
     }
-    // A title that came from the text follows the text.
-    let follows = |content: &str| {
-        let old = title_in(now["content"].as_str()?).filter(|old| now["title"] == old.as_str())?;
-        title_in(content).filter(|new| *new != old)
-    };
-    details.title = details.title.or_else(|| follows(content.as_deref()?));
+    details.title = details.title.or_else(|| following_title(now, content.as_deref()?));
     let change = fields(content.as_deref(), &details).into();
     let answer = api.change(&page, &key, Some(&read).filter(|_| !force), &change)?;
     let sent = answer["updated_at"].as_str().filter(|_| content.is_some() || is_as_sent);
     remember(&connection.keys()?, &page, details.title.as_deref(), sent)?;
     hint("Updated.");
     Ok(())
+}
+
+/// A title that came from the text follows the text.
+fn following_title(page: &Value, content: &str) -> Option<String> {
+    let old = title_in(page["content"].as_str()?).filter(|old| page["title"] == old.as_str())?;
+    title_in(content).filter(|new| *new != old)
 }
 
 /// The body of a request.

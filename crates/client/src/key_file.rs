@@ -5,7 +5,8 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Write};
-use std::{os::unix::fs::DirBuilderExt, path::PathBuf, str, sync::Once};
+use std::path::{Path, PathBuf};
+use std::{os::unix::fs::DirBuilderExt, str, sync::Once};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -141,6 +142,11 @@ impl KeyFile {
     }
 }
 
+/// Newest last.
+pub(crate) fn published_from(file: &Path, saved: &[SavedKey]) -> impl Iterator<Item = PageReference> {
+    saved.iter().filter(move |own| own.source.as_deref() == Some(file)).filter_map(SavedKey::page)
+}
+
 /// Its number from 1 on, and its bytes without the line feed.
 pub(crate) type OtherLine = (usize, Vec<u8>);
 
@@ -183,7 +189,6 @@ pub(crate) fn parse(bytes: &[u8]) -> (Vec<SavedKey>, Vec<OtherLine>) {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
-    use std::path::Path;
 
     use tempfile::tempdir;
 
@@ -203,6 +208,10 @@ mod tests {
 
     #[test]
     fn keys_are_saved_in_a_file_that_only_the_user_can_read() {
+        fn mode(path: &Path) -> u32 {
+            fs::metadata(path).unwrap().permissions().mode() & 0o777
+        }
+
         let directory = tempdir().unwrap();
         let file = KeyFile::in_directory(directory.path().join("a/b"));
         assert!(file.keys().unwrap().is_empty());
@@ -211,7 +220,6 @@ mod tests {
             add(&file, page);
         }
         assert!(file.keys().unwrap() == pages);
-        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&file.path()), mode(&directory.path().join("a/b"))), (0o600, 0o700));
         file.forget(&pages[0].page().unwrap()).unwrap();
         assert!(file.keys().unwrap() == pages[1..]);
@@ -219,14 +227,23 @@ mod tests {
 
     #[test]
     fn an_edit_link_and_a_key_on_the_next_line_are_keys_too() {
+        fn bare(page: &SavedKey) -> SavedKey {
+            SavedKey::new(&page.url, &page.edit_key)
+        }
+
+        fn two_lines(page: &SavedKey, words: &str) -> String {
+            format!("{}\r\n{words}{}\r\n", page.url, page.edit_key)
+        }
+
+        fn edit_link(page: &SavedKey) -> String {
+            format!("{}/edit#{}\n", page.url, page.edit_key)
+        }
+
         let one = page("a-page-22222222");
         let two = page("b-page-22222222");
         let line = serde_json::to_string(&page("c-page-22222222")).unwrap();
-        let bare = |page: &SavedKey| SavedKey::new(&page.url, &page.edit_key);
-        let two_lines = |page: &SavedKey, words: &str| format!("{}\r\n{words}{}\r\n", page.url, page.edit_key);
         let text = format!("{}\n{line}\n{}", two_lines(&one, ""), two_lines(&two, "Edit key (shown this once): "));
         assert!(parse(text.as_bytes()).0 == [bare(&one), page("c-page-22222222"), bare(&two)]);
-        let edit_link = |page: &SavedKey| format!("{}/edit#{}\n", page.url, page.edit_key);
         let text = edit_link(&one) + "Edit link (secret): " + &edit_link(&two);
         assert!(parse(text.as_bytes()) == (vec![bare(&one), bare(&two)], Vec::new()));
     }

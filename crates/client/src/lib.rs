@@ -61,7 +61,7 @@ enum ClientError {
 
 impl ClientError {
     fn cannot(what: &str, reason: &io::Error) -> Self {
-        Self::Failed(format!("can't {what} ({})", in_words(reason)))
+        Self::Failed(format!("cannot {what} ({})", in_words(reason)))
     }
 
     /// For scripts; `docs/client.md` lists them.

@@ -105,10 +105,10 @@ impl Bridge<'_> {
             ("mcp-method", Some(method)),
             ("mcp-name", params["name"].as_str().or(params["uri"].as_str())),
         ];
-        let header = |(name, value): (_, Option<&str>)| {
-            Some((HeaderName::from_static(name), HeaderValue::try_from(value?).ok()?))
-        };
-        let headers = headers.into_iter().filter_map(header).collect();
+        let headers = headers
+            .into_iter()
+            .filter_map(|(name, value)| Some((HeaderName::from_static(name), HeaderValue::try_from(value?).ok()?)));
+        let headers = headers.collect();
         let answer = self.api.send(Method::POST, &self.server, "/mcp", headers, Some(message))?;
         if answer.body().is_null() && !answer.status().is_success() {
             return Err(not_handbill(&self.server));
@@ -173,11 +173,10 @@ impl Bridge<'_> {
 fn draft_in(message: &Value) -> Option<Draft> {
     let mut others = message["params"]["arguments"].as_object()?.clone();
     others.retain(|_, value| !value.is_null());
-    let mut text = |name| Some(others.remove(name)?.as_str()?.to_owned());
-    let title = text("title")?;
-    let content = text("content")?;
+    let [title, content] = ["title", "content"].map(|name| Some(others.remove(name)?.as_str()?.to_owned()));
     let has_key = others.contains_key("edit_key");
-    (!has_key).then_some(Draft { title, content, others, source: None })
+    let (title, content) = title.zip(content).filter(|_| !has_key)?;
+    Some(Draft { title, content, others, source: None })
 }
 
 /// The form depends on the revision.
@@ -244,10 +243,13 @@ mod tests {
 
     #[test]
     fn arguments_of_a_newer_server_are_published_with_a_saved_key() {
-        let draft = |arguments| draft_in(&json!({"params": {"arguments": arguments}}));
-        let newer = draft(json!({"title": "T", "content": "c", "author": "A", "absent": null})).unwrap();
+        fn draft(arguments: &Value) -> Option<Draft> {
+            draft_in(&json!({"params": {"arguments": arguments}}))
+        }
+
+        let newer = draft(&json!({"title": "T", "content": "c", "author": "A", "absent": null})).unwrap();
         assert_eq!(Value::from(newer.others), json!({"author": "A"}));
-        assert!(draft(json!({"title": "T", "content": "c", "edit_key": "hbk_"})).is_none());
+        assert!(draft(&json!({"title": "T", "content": "c", "edit_key": "hbk_"})).is_none());
     }
 
     #[test]

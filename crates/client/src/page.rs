@@ -1,14 +1,10 @@
-//! The page that a command is about, and its saved key.
-
-use std::{fs, path::Path};
+//! The page that a command is about.
 
 use url::Url;
 
-use crate::args::ConnectionArgs;
-use crate::key_file::SavedKey;
 use crate::{ClientError, Result};
+use handbill_pages::values::origin::Origin;
 use handbill_pages::values::slug::{Slug, name_in_path};
-use handbill_pages::values::{edit_key::EditKey, origin::Origin};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PageReference {
@@ -31,54 +27,6 @@ impl PageReference {
     pub(crate) fn url(&self) -> String {
         format!("{}/{}", self.server, self.slug)
     }
-}
-
-impl ConnectionArgs {
-    /// Finds an address, a slug of a saved page or of the server, or the newest page published from a file.
-    pub(crate) fn find(&self, name: &str) -> Result<PageReference> {
-        // A page can be read without a key file.
-        let saved = self.keys().and_then(|file| file.keys());
-        let named = match (PageReference::parse(name, &self.server()?), fs::canonicalize(name)) {
-            (Err(ClientError::Usage(_)), Ok(file)) => return page_from(&file, name, &saved?),
-            (parsed, _) => parsed?,
-        };
-        if name.contains("://") {
-            return Ok(named);
-        }
-        let own = saved.unwrap_or_default().into_iter().rev().filter_map(|saved| saved.page());
-        Ok(own.into_iter().find(|own| own.slug == named.slug).unwrap_or(named))
-    }
-
-    pub(crate) fn find_own(&self, name: &str) -> Result<(PageReference, EditKey, SavedKey)> {
-        let page = self.find(name)?;
-        let saved = self.keys()?.find(&page)?;
-        let own = saved.and_then(|saved| Some((EditKey::parse(&saved.edit_key).ok()?, saved)));
-        let (key, saved) = own.ok_or_else(|| {
-            ClientError::Key(format!(
-                "no key for {} is saved here. `handbill key --import -` adds a key or an edit link",
-                page.url()
-            ))
-        })?;
-        Ok((page, key, saved))
-    }
-}
-
-fn page_from(file: &Path, name: &str, saved: &[SavedKey]) -> Result<PageReference> {
-    let pages: Vec<_> = published_from(file, saved).collect();
-    let newest = pages.last().ok_or_else(|| {
-        ClientError::Usage(format!(
-            "{name} hasn't been published from here. Use the page's address, or `handbill publish {name}`"
-        ))
-    })?;
-    if pages.len() > 1 {
-        eprintln!("handbill: {name} was published {} times; this is about the newest, {}", pages.len(), newest.url());
-    }
-    Ok(newest.clone())
-}
-
-/// Newest last.
-pub(crate) fn published_from(file: &Path, saved: &[SavedKey]) -> impl Iterator<Item = PageReference> {
-    saved.iter().filter(move |own| own.source.as_deref() == Some(file)).filter_map(SavedKey::page)
 }
 
 fn not_a_page(text: &str) -> ClientError {

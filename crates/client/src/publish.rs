@@ -109,21 +109,22 @@ mod tests {
 
     #[test]
     fn a_text_has_one_key_until_its_page_is_saved() {
+        fn attempt(keys: &KeyFile, server: &str, title: &str, content: &str) -> (String, String) {
+            let body = Map::from_iter([("title".to_owned(), json!(title)), ("content".to_owned(), json!(content))]);
+            let (sent, key, _) = begin(keys, &Origin::parse(server).unwrap(), &body).unwrap();
+            (sent, key.reveal().to_owned())
+        }
+
         let home = tempfile::tempdir().unwrap();
         let keys = KeyFile::in_directory(home.path().join("keys"));
-        let attempt = |server: &str, title: &str, content: &str| {
-            let body = Map::from_iter([("title".to_owned(), json!(title)), ("content".to_owned(), json!(content))]);
-            let (sent, key, _) = begin(&keys, &Origin::parse(server).unwrap(), &body).unwrap();
-            (sent, key.reveal().to_owned())
-        };
-        let (sent, key) = attempt("https://a.example", "T", "c");
+        let (sent, key) = attempt(&keys, "https://a.example", "T", "c");
         assert!(EditKey::parse_new(&key).is_ok());
-        assert_eq!(attempt("https://a.example", "T", "c").1, key);
+        assert_eq!(attempt(&keys, "https://a.example", "T", "c").1, key);
         for (server, title, content) in [("https://b.example", "T", "c"), ("https://a.example", "T", "d")] {
-            assert_ne!(attempt(server, title, content).1, key);
+            assert_ne!(attempt(&keys, server, title, content).1, key);
         }
         save(&keys, &sent, &SavedKey::new("https://a.example/t-7k2m9xqz", &key)).unwrap();
-        assert_ne!(attempt("https://a.example", "T", "c").1, key);
+        assert_ne!(attempt(&keys, "https://a.example", "T", "c").1, key);
     }
 
     #[test]
@@ -139,11 +140,11 @@ mod tests {
 
     #[test]
     fn a_created_page_has_an_address_or_is_not_believed() {
-        let server = Origin::parse("http://localhost").unwrap();
-        let url_in = |url: &str| {
+        fn url_in(url: &str) -> Option<String> {
             let answer = Response::new(json!({"url": url, "created_at": ""}));
-            created(&answer, &server).ok().map(|(page, _)| page.url())
-        };
+            created(&answer, &Origin::parse("http://localhost").unwrap()).ok().map(|(page, _)| page.url())
+        }
+
         let own = "https://pages.example/hello-world-7k2m9xqz";
         assert_eq!(url_in(&format!("{own}#x")).as_deref(), Some(own));
         assert_eq!(url_in(&format!("{own}\n\u{1b}[2J")), None);
@@ -152,11 +153,12 @@ mod tests {
 
     #[test]
     fn a_server_cannot_take_the_key_of_a_page_away() {
+        fn page(letter: &str) -> SavedKey {
+            SavedKey::new("https://pages.example/hello-world-7k2m9xqz", &format!("hbk_{}", letter.repeat(43)))
+        }
+
         let home = tempfile::tempdir().unwrap();
         let keys = KeyFile::in_directory(home.path().to_owned());
-        let page = |letter: &str| {
-            SavedKey::new("https://pages.example/hello-world-7k2m9xqz", &format!("hbk_{}", letter.repeat(43)))
-        };
         save(&keys, "", &page("a")).unwrap();
         let refused = save(&keys, "", &page("b")).unwrap_err().to_string();
         assert!(refused.contains("another key of that page is saved"), "{refused}");

@@ -8,13 +8,13 @@ mod moderation;
 use std::{process::ExitCode, time::Duration};
 
 use clap::{Args, Subcommand};
-use http::{Request, StatusCode};
+use http::StatusCode;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::runtime::Builder;
 use url::Url;
 
 use super::{error::CommandError, migrate::migrate};
-use crate::outbound::{agent, send};
+use crate::outbound::agent;
 use crate::settings::{AdminSettings, MigrateSettings};
 
 /// For an answer of the process that `healthcheck` asks.
@@ -88,7 +88,7 @@ impl Healthcheck {
             Some(url) => url.to_string(),
             None => format!("http://{}/livez", self.admin.admin_listen),
         };
-        match Request::get(&url).body(()).map_err(Into::into).and_then(|request| send(&agent(PROBE_TIMEOUT), request)) {
+        match agent(PROBE_TIMEOUT).get(&url).call() {
             Ok(answer) if answer.status() == StatusCode::OK => return ExitCode::SUCCESS,
             Ok(answer) => eprintln!("handbill: not healthy: {url} answers {}", answer.status()),
             Err(error) => eprintln!("handbill: not healthy: {url} gives no answer ({error})"),
