@@ -7,17 +7,19 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::{Router, response::Response};
 use http::header::{
     ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, LINK,
-    LOCATION, ORIGIN, PRAGMA, REFERRER_POLICY, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    LOCATION, ORIGIN, PRAGMA, REFERRER_POLICY, RETRY_AFTER, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderValue, Method, request::Parts};
+use http::{HeaderMap, HeaderValue, Method, request::Parts};
 use tower::{Layer, ServiceBuilder, ServiceExt, service_fn};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{Any, CorsLayer};
 
 use super::answer::{RATE_LIMIT, RATE_LIMIT_POLICY};
 use super::error::{ApiError, Interface};
-use super::listener::{Full, LargeAnswers};
-use super::{etag::NO_STORE, mcp_host::McpHost, request::client_addr::TrustedProxies, request::head, state::AppState};
+use super::{
+    etag::NO_STORE, listener::LargeAnswers, mcp_host::McpHost, request::client_addr::TrustedProxies, request::head,
+    state::AppState,
+};
 use crate::http::metadata;
 use crate::telemetry::http::{RequestTelemetry, X_REQUEST_ID};
 use handbill_pages::log_throttle::LogThrottle;
@@ -93,29 +95,32 @@ async fn observe(State(group): State<Arc<Group>>, request: Request, next: Next) 
     let Group { interface, front, .. } = &*group;
     let (mut parts, body) = request.into_parts();
     let is_safe = parts.method.is_safe();
-    let origin = parts.headers.get(ORIGIN).cloned();
     let observed = front.telemetry.begin(&mut parts);
     front.warn_of_proxy(&parts);
-    let answer = match front.check(&parts) {
-        Ok(()) => Ok(observed.run(next.run(Request::from_parts(parts, body))).await),
-        Err(error) => Err(error),
-    };
-    let answer = answer.and_then(|response| {
-        let admitted = front.large_answers.admit(response);
-        admitted.map_err(|Full| if is_safe { ApiError::no_room() } else { ApiError::no_room_to_answer() })
-    });
-    let mut response = match answer {
-        Ok(response) => response,
-        Err(error) => group.answer(error, origin).await,
+    let mut response = match front.check(&parts) {
+        Ok(()) => {
+            let response = observed.run(next.run(Request::from_parts(parts, body))).await;
+            front.large_answers.admit(response).unwrap_or_else(|fields| dropped(*interface, is_safe, &fields))
+        }
+        Err(error) => group.refuse(error, parts.headers.remove(ORIGIN)).await,
     };
     front.complete(*interface, &mut response);
     observed.answered(&mut response);
     response
 }
 
+/// In place of an answer that is too large, with what CORS said of that.
+fn dropped(interface: Interface, is_safe: bool, fields: &HeaderMap) -> Response {
+    let error = if is_safe { ApiError::no_room() } else { ApiError::no_room_to_answer() };
+    let mut response = error.at(interface);
+    let of_cors = fields.iter().filter(|(name, _)| name.as_str().starts_with("access-control-") || *name == VARY);
+    response.headers_mut().extend(of_cors.map(|(name, value)| (name.clone(), value.clone())));
+    response
+}
+
 impl Group {
-    /// Through CORS, which is further in than what made this error.
-    async fn answer(&self, error: ApiError, origin: Option<HeaderValue>) -> Response {
+    /// Through CORS, which is further in than the checks.
+    async fn refuse(&self, error: ApiError, origin: Option<HeaderValue>) -> Response {
         let interface = self.interface;
         let erring = service_fn(move |_: Request| ready(Ok::<_, Infallible>(error.clone().at(interface))));
         let mut request = Request::default();

@@ -155,9 +155,6 @@ pub struct LargeAnswers {
     held: Arc<Mutex<HeldBytes>>,
 }
 
-#[derive(Debug)]
-pub struct Full;
-
 /// By place in memory and length.
 type HeldBytes = HashMap<(usize, usize), Weak<Counted>>;
 
@@ -200,34 +197,41 @@ impl Default for LargeAnswers {
 }
 
 impl LargeAnswers {
-    /// Counts the bytes of `response` until the last answer with them is sent.
-    pub fn admit(&self, response: Response) -> Result<Response, Full> {
+    /// Counts the bytes of `response` until the last answer with them is sent. Without room, returns the fields of what is dropped.
+    pub fn admit(&self, response: Response) -> Result<Response, HeaderMap> {
         if response.body().size_hint().lower() <= SMALL_ANSWER_BYTES {
             return Ok(response);
         }
-        let (head, mut body) = response.into_parts();
+        let (head, body) = response.into_parts();
+        match self.hold_all(body) {
+            Some(chunks) => Ok(Response::from_parts(head, Chunks::body(chunks))),
+            None => Err(head.headers),
+        }
+    }
+
+    fn hold_all(&self, mut body: AnswerBody) -> Option<Vec<Bytes>> {
         let mut chunks = Vec::new();
         // Every body of the service is whole, so this does not wait.
-        while let Some(frame) = body.frame().now_or_never().ok_or(Full)? {
-            let chunk = frame.ok().and_then(|frame| frame.into_data().ok()).ok_or(Full)?;
+        while let Some(frame) = body.frame().now_or_never()? {
+            let chunk = frame.ok()?.into_data().ok()?;
             let is_large = chunk.len() as u64 > SMALL_ANSWER_BYTES;
             // Hyper drops the bytes when it has sent them.
             chunks.push(if is_large { Bytes::from_owner(self.hold(chunk)?) } else { chunk });
         }
-        Ok(Response::from_parts(head, Chunks::body(chunks)))
+        Some(chunks)
     }
 
-    fn hold(&self, bytes: Bytes) -> Result<Held, Full> {
+    fn hold(&self, bytes: Bytes) -> Option<Held> {
         let mut held = self.held.lock();
         let place = place(&bytes);
         if let Some(counted) = held.get(&place).and_then(Weak::upgrade) {
-            return Ok(Held(counted));
+            return Some(Held(counted));
         }
-        let permits = u32::try_from(bytes.len()).map_err(|_| Full)?;
-        let permit = Arc::clone(&self.room).try_acquire_many_owned(permits).map_err(|_| Full)?;
+        let permits = u32::try_from(bytes.len()).ok()?;
+        let permit = Arc::clone(&self.room).try_acquire_many_owned(permits).ok()?;
         let counted = Arc::new(Counted { bytes, _permit: permit, all: Arc::clone(&self.held) });
         held.insert(place, Arc::downgrade(&counted));
-        Ok(Held(counted))
+        Some(Held(counted))
     }
 }
 

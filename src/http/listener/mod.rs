@@ -23,7 +23,7 @@ use tokio_io_timeout::TimeoutWriter;
 use tower::Service;
 
 use self::bodies::CountedBody;
-pub use self::bodies::{Full, LargeAnswers};
+pub use self::bodies::LargeAnswers;
 use self::slots::{ClientSlot, ClientSlots, ConnectionState, Waiting};
 use crate::http::request::MAX_HEAD_BYTES;
 use handbill_pages::values::client::Peer;
