@@ -37,11 +37,11 @@ impl AdminApi {
         outcome: &'static str,
     ) {
         self.count(action, outcome);
-        let line = move || {
+        let line = self.audit.write(move || {
             let slug = slug.as_ref().map(Slug::as_str);
             tracing::info!(target: AUDIT, audit = true, action, slug, reason, by, outcome, "an operator acted");
-        };
-        self.audit.write(line).await;
+        });
+        line.await;
     }
 
     pub(super) fn count(&self, action: &'static str, outcome: &'static str) {

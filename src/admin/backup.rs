@@ -62,11 +62,11 @@ pub(super) async fn send_journal(State(api): State<Arc<AdminApi>>, body: Bytes) 
                 let line = lines.next_line().await?;
                 Ok::<_, io::Error>(line.map(|line| (line, lines)))
             });
-            // A damaged line may be of any time.
-            let is_wanted = move |line: &str| since.is_none_or(|since| written(line).is_none_or(|at| at >= since));
-            Body::from_stream(
-                lines.try_filter_map(move |line| ready(Ok(is_wanted(&line).then(|| format!("{line}\n"))))),
-            )
+            Body::from_stream(lines.try_filter_map(move |line| {
+                // A damaged line may be of any time.
+                let is_wanted = since.is_none_or(|since| written(&line).is_none_or(|at| at >= since));
+                ready(Ok(is_wanted.then(|| format!("{line}\n"))))
+            }))
         }
         Journal::Lines(lines) => Body::from_stream(lines.map(|line| {
             let text = serde_json::to_string(&line?).map_err(|error| StoreError::Unreadable(error.into()))?;

@@ -78,8 +78,10 @@ impl BlocklistFile {
             }
             Err(reason) => {
                 let failure = (found, reason);
-                let is_logged = |(logged, at): &(_, Duration)| *logged == failure && now.saturating_sub(*at) < REMINDER;
-                if self.failure.as_ref().is_some_and(is_logged) {
+                if let Some((logged, at)) = &self.failure
+                    && *logged == failure
+                    && now.saturating_sub(*at) < REMINDER
+                {
                     return;
                 }
                 let consequence = match self.entries {

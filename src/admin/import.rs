@@ -10,8 +10,8 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio_util::io::StreamReader;
 
 use super::api::{AdminApi, Refusal, failure};
-use handbill_pages::service::{Imported, ServiceError};
-use handbill_pages::values::archive::{ArchivedPage, Decoder, MAX_LINE_BYTES, Precedence};
+use handbill_pages::service::{Imported, Precedence, ServiceError};
+use handbill_pages::values::archive::{ArchivedPage, Decoder, MAX_LINE_BYTES};
 use handbill_pages::values::{counted::counted, record::Record};
 
 /// Records at the same time, enough to share the store's commits.

@@ -9,9 +9,40 @@ pub mod blocklist;
 pub mod import;
 pub mod pause;
 pub mod probes;
-pub mod readiness;
 pub mod records;
-mod routes;
 pub mod socket;
 
-pub use self::routes::router;
+use std::sync::Arc;
+
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::{Router, routing::post};
+use http::StatusCode;
+use tokio_util::task::TaskTracker;
+
+use self::api::AdminApi;
+
+/// The routes of the operators' API, on the Unix [`socket`] alone, for the operators' commands.
+pub fn router(api: AdminApi) -> Router {
+    let changing = Router::new()
+        .route("/takedown", post(acts::take_down))
+        .route("/hide", post(acts::hide))
+        .route("/show", post(acts::show))
+        .route("/creates", post(pause::change))
+        .route("/import", post(import::receive).layer(DefaultBodyLimit::disable()))
+        .route_layer(middleware::from_fn_with_state(api.acts.clone(), outlive_command));
+    Router::new()
+        .route("/inspect", post(records::inspect))
+        .route("/records", post(records::list))
+        .route("/journal", post(backup::send_journal))
+        .route("/backup", post(backup::send_copy))
+        .route("/backup/whole", post(backup::note_whole))
+        .merge(changing)
+        .with_state(Arc::new(api))
+}
+
+/// Completes a request whose command has gone: what it did to the store is also in the log.
+async fn outlive_command(State(acts): State<TaskTracker>, request: Request, next: Next) -> Response {
+    acts.spawn(next.run(request)).await.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+}

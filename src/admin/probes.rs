@@ -1,17 +1,18 @@
 //! `/metrics`, `/livez` and `/readyz`, on a thread of their own, so that they answer while clients keep all others
 //! busy.
 
-use std::{io, sync::Arc, thread, time::Duration};
+use std::{collections::BTreeMap, io, sync::Arc, thread, time::Duration};
 
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router, extract::State, routing::get};
 use http::header::{CONTENT_TYPE, VARY};
 use http::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
+use prometheus_client::metrics::gauge::Gauge;
 use serde_json::json;
 use tokio::runtime::{Builder, Handle};
 use tokio::{net::TcpListener, task::spawn_blocking, time::timeout};
 
-use super::readiness::Readiness;
 use crate::http::negotiation::prefers;
 use crate::telemetry::metrics::{Metrics, OPENMETRICS_TYPE, TEXT_TYPE};
 
@@ -32,6 +33,36 @@ pub struct Probes {
 pub trait StoreFile: Send + Sync {
     /// Why the file of this store is no longer at its path.
     fn moved(&self) -> Option<String>;
+}
+
+/// What `/readyz` answers: whether load balancers should send requests here, and if not, why.
+#[derive(Debug)]
+pub struct Readiness {
+    reasons: Mutex<BTreeMap<&'static str, String>>,
+    draining: Gauge,
+}
+
+impl Readiness {
+    pub fn new(draining: Gauge) -> Self {
+        Self { reasons: Mutex::default(), draining }
+    }
+
+    pub fn set_missing(&self, component: &'static str, reason: impl Into<String>) {
+        self.reasons.lock().insert(component, reason.into());
+    }
+
+    pub fn set_present(&self, component: &'static str) {
+        self.reasons.lock().remove(component);
+    }
+
+    pub fn missing(&self) -> BTreeMap<&'static str, String> {
+        self.reasons.lock().clone()
+    }
+
+    pub fn drain(&self) {
+        self.draining.set(1);
+        self.set_missing("process", "draining");
+    }
 }
 
 /// The database in the answer of `/readyz`.

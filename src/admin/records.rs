@@ -148,7 +148,7 @@ pub(super) async fn inspect(State(api): State<Arc<AdminApi>>, body: Bytes) -> Re
 
 fn facts(slug: &Slug, found: &Found) -> Value {
     let record = match found {
-        Found::Readable(found) => found.clone().record(),
+        Found::Readable(found) => found.clone(),
         Found::Unreadable { head, reason } => {
             let created_at = head.as_ref().map(|head| head.created_at);
             return json!({"slug": slug, "state": "unreadable", "created_at": created_at, "error": reason.causes()});

@@ -7,8 +7,9 @@ use std::{io, sync::Arc};
 use futures_util::{FutureExt, future::BoxFuture};
 use tokio::{sync::oneshot, task};
 
-use super::{deps::Deps, error::StartError};
-use crate::admin::{pause, probes::StoreFile, readiness::Readiness};
+use super::{error::StartError, public::Deps};
+use crate::admin::pause;
+use crate::admin::probes::{Readiness, StoreFile};
 use crate::settings::{Settings, SqliteSettings, StoreKind};
 use handbill_pages::ports::{operated_store::OperatedStore, page_store::PageStore, rate_limiter::RateLimiter};
 use handbill_pages::service::{PublishingPolicy, SharedStore};

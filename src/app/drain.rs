@@ -6,7 +6,7 @@ use std::{future::Future, io, thread, time::Duration};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::{sync::watch, time::Instant};
 
-use crate::admin::readiness::Readiness;
+use crate::admin::probes::Readiness;
 use crate::http::listener::Phase;
 
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,6 @@
 //! The composition root: settings → backends → service → routers.
 
 mod backends;
-mod deps;
 pub mod drain;
 mod error;
 mod public;
@@ -19,15 +18,14 @@ use tokio_util::task::TaskTracker;
 use tracing_appender::non_blocking::WorkerGuard;
 
 use self::backends::{Backends, OpenedStore, STORE};
-pub use self::deps::Deps;
 use self::drain::{DrainLimits, StopSignals};
 pub use self::error::StartError;
 use self::public::public_over;
-pub use self::public::{PublicSettings, public};
+pub use self::public::{Deps, PublicSettings, public};
 use crate::admin;
 use crate::admin::blocklist::{self, BlocklistFile};
-use crate::admin::probes::{self, Probes};
-use crate::admin::{api::AdminApi, pause, readiness::Readiness, socket};
+use crate::admin::probes::{self, Probes, Readiness};
+use crate::admin::{api::AdminApi, pause, socket};
 use crate::http::listener::{Limits, ListenerMetrics, Phase, listen, serve as serve_connections};
 use crate::settings::{HttpSettings, ServeSettings, Settings};
 use crate::telemetry::export::{self, Exports};

@@ -219,7 +219,10 @@ mod tests {
 
     #[test]
     fn a_line_that_begins_with_a_flag_is_one_of_serve() {
-        let without = |args: &[&str]| names_no_command(&args.iter().map(OsString::from).collect::<Vec<_>>());
+        fn without(args: &[&str]) -> bool {
+            names_no_command(&args.iter().map(OsString::from).collect::<Vec<_>>())
+        }
+
         assert!(without(&[]) && without(&["handbill"]) && without(&["handbill", "--listen", "127.0.0.1:0"]));
         for named in ["serve", "--help", "-h", "--version", "-V", "publish", "a.md"] {
             assert!(!without(&["handbill", named]), "{named}");

@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use http::header::{IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use sha2::{Digest, Sha256};
 
 use handbill_pages::service::{Precondition, States};
 use handbill_pages::values::head::{PageState, PageVersion};
@@ -48,6 +49,20 @@ pub(super) fn entity_tag(page: &PageFacts, representation: &[&str], coding: &str
     representation.iter().copied().chain(["-", coding, "-"]).for_each(|part| tag.push_str(part));
     written.and(write!(tag, "{renderer}\"")).expect("memory can be written");
     HeaderValue::try_from(tag).expect("it is ASCII")
+}
+
+/// The first 16 hexadecimal digits of a SHA-256 of `parts` and their lengths.
+///
+/// Enough to tell versions apart, not to resist a deliberate collision.
+pub(super) fn short_hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update(part.len().to_le_bytes());
+        hasher.update(part);
+    }
+    let mut first = [0; 8];
+    first.copy_from_slice(&hasher.finalize()[..8]);
+    format!("{:016x}", u64::from_be_bytes(first))
 }
 
 pub(super) fn is_named(headers: &HeaderMap, tag: &[u8]) -> bool {
@@ -162,10 +177,11 @@ mod tests {
 
     #[test]
     fn a_list_of_more_than_64_states_changes_nothing() {
-        let listed = |name: HeaderName, states: usize| {
+        fn listed(name: HeaderName, states: usize) -> Precondition {
             let list = vec![r#""3-ff-json-identity-1""#; states].join(",");
             precondition(&HeaderMap::from_iter([(name, HeaderValue::try_from(list).unwrap())]))
-        };
+        }
+
         assert_eq!(listed(IF_MATCH, 64).if_match, Some(one_of(&[(3, 255); 64])));
         assert_eq!(listed(IF_MATCH, 65).if_match, Some(one_of(&[])));
         assert_eq!(listed(IF_NONE_MATCH, 64).if_none_match, Some(one_of(&[(3, 255); 64])));

@@ -139,10 +139,11 @@ mod tests {
 
     #[test]
     fn a_type_has_the_weight_of_its_name_not_of_a_wildcard() {
-        let weighs = |accept: &'static str| {
+        fn weighs(accept: &'static str) -> Option<String> {
             let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
             weight(&headers, "text/markdown").map(|weight| format!("{weight}"))
-        };
+        }
+
         assert_eq!(weighs("text/html, Text/Markdown").as_deref(), Some("1"));
         assert_eq!(weighs("text/markdown; q=0.2, text/markdown;v=1;Q=0.5").as_deref(), Some("0.5"));
         assert_eq!(weighs("*/*, text/*"), None);

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use http::HeaderValue;
 
-use super::{etag::PageFacts, page_cache::PageCache};
-use crate::http::{metadata, negotiation::Compressor, request::client_addr::TrustedProxies, site::assets::short_hash};
+use super::etag::{PageFacts, short_hash};
+use super::page_cache::PageCache;
+use crate::http::{metadata, negotiation::Compressor, request::client_addr::TrustedProxies};
 use crate::settings::{Contact, SiteLink};
 use handbill_pages::service::PageService;
 use handbill_pages::values::{head::PageHead, origin::Origin};

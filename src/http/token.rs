@@ -1,7 +1,7 @@
 //! The token endpoint (spec §4.5; contract, decision 14). [`super::middleware`] adds `no-store`, also to the layers'
 //! responses.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use axum::response::{IntoResponse, Response};
 use axum::{Json, extract::State};
@@ -119,8 +119,9 @@ fn basic(line: &HeaderValue) -> Option<TokenClient> {
     let joined = BASE64_STANDARD.decode(encoded.trim()).ok()?;
     let colon = joined.iter().position(|&byte| byte == b':')?;
     // Form encoding writes a space as `+`, but no slug or key has either.
-    let decoded = |half: &[u8]| percent_decode(half).decode_utf8().ok().map(std::borrow::Cow::into_owned);
-    credentials(decoded(&joined[..colon])?, &decoded(&joined[colon + 1..])?)
+    let [id, secret] =
+        [&joined[..colon], &joined[colon + 1..]].map(|half| percent_decode(half).decode_utf8().map(Cow::into_owned));
+    credentials(id.ok()?, &secret.ok()?)
 }
 
 fn credentials(id: String, secret: &str) -> Option<TokenClient> {

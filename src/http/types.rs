@@ -473,7 +473,10 @@ mod tests {
 
     #[test]
     fn a_part_is_counted_in_characters_and_ends_with_the_text() {
-        let part = |offset, max_chars| Part { offset, max_chars }.within("aéb");
+        fn part(offset: usize, max_chars: usize) -> (usize, usize, usize) {
+            Part { offset, max_chars }.within("aéb")
+        }
+
         assert_eq!(part(0, 1), (0, 1, 3));
         assert_eq!(part(1, 1), (1, 3, 3));
         assert_eq!(part(1, 9), (1, 4, 3));

@@ -95,8 +95,8 @@ pub(super) async fn discreet(response: Response) -> Response {
     if is_discreet {
         return Response::from_parts(head, Body::from(bytes));
     }
-    let invalid = |_| JsonRpcError::new(None, ErrorData::invalid_request("", None));
-    let mut refusal = serde_json::from_slice(&bytes).unwrap_or_else(invalid);
+    let refusal = serde_json::from_slice(&bytes);
+    let mut refusal = refusal.unwrap_or_else(|_| JsonRpcError::new(None, ErrorData::invalid_request("", None)));
     refusal.error.message = if is_unknown_method { NOT_OFFERED.into() } else { NOT_UNDERSTOOD.into() };
     refusal.error.data = None;
     head.headers.remove(CONTENT_TYPE);

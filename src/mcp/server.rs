@@ -51,8 +51,8 @@ impl McpServer {
         server_info.insert(SERVER_INFO.to_owned(), serde_json::to_value(&identity).expect("strings serialise"));
         let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().enable_skills();
         let config = ServerConfig::new(capabilities.build()).with_server_info(identity).with_instructions(INSTRUCTIONS);
-        let spoken = |version: &&ProtocolVersion| MCP_PROTOCOL_VERSIONS.contains(&version.as_str());
-        let versions = ProtocolVersion::KNOWN_VERSIONS.iter().filter(spoken).cloned().collect();
+        let known = ProtocolVersion::KNOWN_VERSIONS.iter();
+        let versions = known.filter(|version| MCP_PROTOCOL_VERSIONS.contains(&version.as_str())).cloned().collect();
         let quotas = mcp.service.quotas();
         let tools = ListToolsResult::with_all_items(ToolName::ALL.map(|tool| tool.description(&quotas)).to_vec());
         Self(Arc::new(Inner { mcp, config, versions, tools, server_info }))

@@ -65,9 +65,10 @@ mod tests {
 
     #[test]
     fn the_lowest_limit_from_the_own_group_to_the_root_counts() {
-        let limit = |files: &[(&str, &str)]| {
+        fn limit(files: &[(&str, &str)]) -> Option<u64> {
             memory_limit(|path| files.iter().find(|(name, _)| Path::new(name) == path).map(|(_, text)| (*text).into()))
-        };
+        }
+
         let group = ("/proc/self/cgroup", "4:memory:/x\n0::/a.slice/b.service\n");
         let (own, outer) = ("/sys/fs/cgroup/a.slice/b.service/memory.max", "/sys/fs/cgroup/a.slice/memory.max");
         assert_eq!(limit(&[group, (own, "2000\n"), (outer, "1000\n")]), Some(1000));
@@ -87,7 +88,10 @@ mod tests {
 
     #[test]
     fn a_size_has_a_unit_or_is_in_bytes() {
-        let read = |text: &str| byte_size(text).ok();
+        fn read(text: &str) -> Option<u64> {
+            byte_size(text).ok()
+        }
+
         assert_eq!(["5", "5B", "2KiB", "2 MiB", "1GiB"].map(read), [5, 5, 2 << 10, 2 << 20, 1 << 30].map(Some));
         assert_eq!(["", "MiB", "1.5MiB", "-1", "1MB", "99999999999GiB"].map(read), [None; 6]);
     }

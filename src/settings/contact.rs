@@ -32,9 +32,9 @@ impl Contact {
             return if is_web && is_plain { Ok(Self::Web(url)) } else { Err(NotAContact) };
         }
         let (local, domain) = text.trim_start_matches("mailto:").rsplit_once('@').ok_or(NotAContact)?;
-        let is_in_local = |c: char| c.is_ascii_alphanumeric() || ".!#$%&'*+/=?^_`{|}~-".contains(c);
         let domain = parse_host(domain).filter(|domain| domain.contains('.')).ok_or(NotAContact)?;
-        let fits = !local.is_empty() && local.chars().all(is_in_local);
+        let mut chars = local.chars();
+        let fits = !local.is_empty() && chars.all(|c| c.is_ascii_alphanumeric() || ".!#$%&'*+/=?^_`{|}~-".contains(c));
         if fits { Ok(Self::Mail(format!("{local}@{domain}"))) } else { Err(NotAContact) }
     }
 

@@ -64,7 +64,10 @@ mod tests {
 
     #[test]
     fn spans_are_posted_below_the_address_of_the_collector() {
-        let address = |arg: &str| parse_args::<TraceSettings>([arg]).unwrap().address().unwrap().to_string();
+        fn address(arg: &str) -> String {
+            parse_args::<TraceSettings>([arg]).unwrap().address().unwrap().to_string()
+        }
+
         for base in
             ["http://ours:4318", "http://ours:4318/", "http://ours:4318/v1/traces", "http://ours:4318/v1/traces/"]
         {

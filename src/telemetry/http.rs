@@ -205,11 +205,12 @@ mod tests {
 
     #[tokio::test]
     async fn every_line_of_a_request_has_its_id_and_no_span() {
+        async fn handler() {
+            tracing::info!("in the handler");
+        }
+
         let log = Log::default();
         let _logging = logging_to(&log);
-        let handler = async || {
-            tracing::info!("in the handler");
-        };
         let routes = Router::new().route("/{slug}", get(handler));
         send(&telemetry(), routes, Request::get("/secret").body(Body::empty()).unwrap()).await;
         let lines = log.lines();
@@ -253,11 +254,13 @@ mod tests {
         let metrics = Arc::clone(&telemetry.metrics);
         let begun = Arc::new(Notify::new());
         let beginning = Arc::clone(&begun);
-        let never = async move || {
-            beginning.notify_one();
-            std::future::pending::<()>().await;
-        };
-        let routes = Router::new().route("/{slug}", get(never));
+        let routes = Router::new().route(
+            "/{slug}",
+            get(async move || {
+                beginning.notify_one();
+                std::future::pending::<()>().await;
+            }),
+        );
         let request = Request::get("/secret?sesame").body(Body::empty()).unwrap();
         let mut answering = Box::pin(send(&telemetry, routes, request));
         tokio::select! {

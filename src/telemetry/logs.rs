@@ -11,6 +11,7 @@ use std::{any::Any, collections::HashMap, time::Duration};
 
 use opentelemetry_sdk::trace::SdkTracer;
 use parking_lot::Mutex;
+use serde_json::{Map, Value};
 use tokio::{sync::Mutex as AsyncMutex, task::spawn_blocking};
 use tracing::{Dispatch, Event, Level, Metadata, Subscriber, callsite::Identifier, level_filters::LevelFilter};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
@@ -145,7 +146,11 @@ where
         let mut line = String::new();
         self.0.format_event(context, Writer::new(&mut line), event)?;
         match self.1 {
-            LogFormat::Json => write!(to, r#"{{"request_id":"{id}",{}"#, line.trim_start_matches('{')),
+            LogFormat::Json => {
+                let mut object: Map<String, Value> = serde_json::from_str(&line).map_err(|_| std::fmt::Error)?;
+                object.insert("request_id".to_owned(), id.into());
+                writeln!(to, "{}", Value::Object(object))
+            }
             LogFormat::Text => writeln!(to, "{} request_id=\"{id}\"", line.trim_end()),
         }
     }
@@ -206,8 +211,6 @@ fn once_a_minute(now: impl Fn() -> Duration) -> impl Fn(&Metadata<'_>) -> bool {
 pub(super) mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
-
-    use serde_json::Value;
 
     use super::*;
 
@@ -272,7 +275,10 @@ pub(super) mod tests {
 
     #[test]
     fn a_panics_reason_is_logged_only_if_it_is_a_fixed_text() {
-        let payload = |work: fn()| panic::catch_unwind(work).unwrap_err();
+        fn payload(work: fn()) -> Box<dyn Any + Send> {
+            panic::catch_unwind(work).unwrap_err()
+        }
+
         assert_eq!(fixed_text(&*payload(|| panic!("the lock is held"))), Some("the lock is held"));
         assert_eq!(fixed_text(&*payload(|| panic!("no character begins in {}", "a text".to_owned()))), None);
     }
@@ -285,13 +291,22 @@ pub(super) mod tests {
 
     #[test]
     fn a_warning_of_a_library_is_logged_once_a_minute() {
+        fn first() {
+            tracing::warn!(target: "scylla::cluster", "no node answers");
+        }
+
+        fn second() {
+            tracing::error!(target: "scylla::cluster", "a connection broke");
+        }
+
+        fn ours() {
+            tracing::warn!(target: "handbill_store_scylla", "the database is away");
+        }
+
         let (log, seconds) = (Log::default(), Arc::new(AtomicU64::new(0)));
         let clock = Arc::clone(&seconds);
         let layer = log.layer("trace", move || Duration::from_secs(clock.load(Ordering::Relaxed)));
         tracing::subscriber::with_default(Registry::default().with(layer), || {
-            let first = || tracing::warn!(target: "scylla::cluster", "no node answers");
-            let second = || tracing::error!(target: "scylla::cluster", "a connection broke");
-            let ours = || tracing::warn!(target: "handbill_store_scylla", "the database is away");
             let logged = |emit: &dyn Fn()| {
                 let before = log.lines().len();
                 (0..5).for_each(|_| emit());

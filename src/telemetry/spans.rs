@@ -242,10 +242,11 @@ mod tests {
         }
 
         fn summary(&self) -> Vec<Summary> {
-            let spans = self.0.lock().unwrap();
-            let error = |span: &SpanData| {
+            fn error(span: &SpanData) -> Option<String> {
                 span.attributes.iter().find(|kv| kv.key.as_str() == "error.type").map(|kv| kv.value.to_string())
-            };
+            }
+
+            let spans = self.0.lock().unwrap();
             let parent = |span: &SpanData| {
                 spans
                     .iter()
@@ -386,8 +387,10 @@ mod tests {
             request(&head, is_trusted, "GET", "/", "1").answered(200);
         }
         let spans = spans.0.lock().unwrap();
-        let is_callers = |span: &SpanContext| span.trace_id().to_string() == CALLER[3..35];
-        let seen = spans.iter().map(|span| (is_callers(&span.span_context), span.links.iter().count()));
+        let seen = spans.iter().map(|span| {
+            let is_callers = span.span_context.trace_id().to_string() == CALLER[3..35];
+            (is_callers, span.links.iter().count())
+        });
         assert_eq!(seen.collect::<Vec<_>>(), [(true, 0), (false, 1), (false, 0), (false, 0)]);
         assert!(spans.iter().all(|span| span.span_context.trace_state().header().is_empty()));
     }

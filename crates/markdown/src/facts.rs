@@ -16,8 +16,9 @@ pub struct Shown {
 impl Shown {
     /// Whether `is_found` holds for the text, or for an address as written or percent-decoded.
     pub fn any(&self, is_found: impl Fn(&str) -> bool) -> bool {
-        let is_in = |address: &String| is_found(address) || is_found(&percent_decode_str(address).decode_utf8_lossy());
-        is_found(&self.text) || self.addresses.iter().any(is_in)
+        let mut addresses = self.addresses.iter();
+        is_found(&self.text)
+            || addresses.any(|address| is_found(address) || is_found(&percent_decode_str(address).decode_utf8_lossy()))
     }
 }
 

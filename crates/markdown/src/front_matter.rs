@@ -74,10 +74,9 @@ fn is_continued(line: &str) -> bool {
 }
 
 fn title_in(value: &str) -> Option<String> {
-    let quoted = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
-    let text: Cow<'_, str> = match (quoted('"'), quoted('\'')) {
-        (Some(text), _) => text.replace("\\\"", "\"").into(),
-        (_, Some(text)) => text.replace("''", "'").into(),
+    let text: Cow<'_, str> = match ['"', '\''].map(|quote| value.strip_prefix(quote)?.strip_suffix(quote)) {
+        [Some(text), _] => text.replace("\\\"", "\"").into(),
+        [_, Some(text)] => text.replace("''", "'").into(),
         // The title is on the next lines.
         _ if value.starts_with(['>', '|']) => return None,
         _ => value.into(),

@@ -116,8 +116,11 @@ mod tests {
 
     #[test]
     fn a_text_of_fewer_than_50_letters_has_no_language() {
+        fn letters(text: &str) -> usize {
+            text.chars().filter(|c| c.is_alphabetic()).count()
+        }
+
         let fifty = "Die Ordnung muss für immer in diesem Codebase bleiben, ja";
-        let letters = |text: &str| text.chars().filter(|c| c.is_alphabetic()).count();
         let short: String = fifty.chars().take(54).collect();
         assert!(letters(&short) < 50 && letters(&format!("{fifty} so wie sie ist")) >= 50);
         assert_eq!(code(&format!("{short} 1234567890 1234567890")), UNDETERMINED);

@@ -92,7 +92,10 @@ fn thematic_breaks_are_rules_of_any_length() {
 
 #[test]
 fn links_lead_to_the_web_to_mail_and_within_the_site() {
-    let link = |href: &str| format!("<p><a href=\"{href}\" rel=\"nofollow ugc\">a</a></p>\n");
+    fn link(href: &str) -> String {
+        format!("<p><a href=\"{href}\" rel=\"nofollow ugc\">a</a></p>\n")
+    }
+
     assert_renders("[a](https://e.example)", &link("https://e.example/"));
     assert_renders("[a](HTTP://E.Example:80/x?y&z#w \"title\")", &link("http://e.example/x?y&amp;z#w"));
     assert_renders("[a](https://@e.example/)", &link("https://e.example/"));
@@ -180,11 +183,12 @@ fn a_reference_to_a_placeholder_ends_an_address() {
 
 #[test]
 fn images_are_https_and_any_other_is_its_alternative_text() {
-    let image = |alt: &str| {
+    fn image(alt: &str) -> String {
         format!(
             "<p><img src=\"https://e.example/x.png\" alt=\"{alt}\" loading=\"lazy\" referrerpolicy=\"no-referrer\"></p>\n"
         )
-    };
+    }
+
     assert_renders("![a](https://e.example/x.png 'title')", &image("a"));
     assert_renders("![](https://e.example/x.png)", &image(""));
     assert_renders("![*a* `b` \"c\" [d](/e) ![f](/g)\nh](https://e.example/x.png)", &image("a b &quot;c&quot; d f\nh"));
@@ -247,7 +251,10 @@ fn a_byte_order_mark_hides_no_heading() {
 
 #[test]
 fn markers_of_lists_and_quotes_are_text_after_256_columns() {
-    let quotes = |count: usize| render(&(">".repeat(count) + "a")).html;
+    fn quotes(count: usize) -> String {
+        render(&(">".repeat(count) + "a")).html
+    }
+
     assert!(!quotes(256).contains("&gt;"));
     assert!(quotes(258).contains("\n&gt;&gt;a\n"), "{}", quotes(258));
     // A marker as far right within code stays code.
@@ -284,7 +291,10 @@ fn beyond_64_kb_and_six_times_the_source_only_text_is_kept() {
 
 #[test]
 fn a_table_in_place_of_any_paragraph_is_shown_as_source() {
-    let table = |rows: &str| format!("<pre><code>{rows}\n</code></pre>\n");
+    fn table(rows: &str) -> String {
+        format!("<pre><code>{rows}\n</code></pre>\n")
+    }
+
     assert_renders("\\|a|b\n-|-", &table("| \\|a | b |\n| --- | - |"));
     assert_renders("a\\|b|c\n-|-", &table("| a\\|b | c |\n| ---- | - |"));
     assert_renders(
@@ -320,7 +330,10 @@ fn a_link_or_image_with_a_value_over_8_kb_is_text() {
 
 #[test]
 fn only_the_first_two_origins_of_links_are_kept() {
-    let origins = |markdown: &str| render(markdown).link_origins;
+    fn origins(markdown: &str) -> Vec<String> {
+        render(markdown).link_origins
+    }
+
     assert_eq!(
         origins("<https://a.example/1> <https://A.example:443/2> [b](http://b.example) [c](https://c.example)"),
         ["https://a.example", "http://b.example"]

@@ -47,14 +47,14 @@ mod tests {
     #[test]
     fn it_allows_the_first_and_one_after_each_pause() {
         let throttle = LogThrottle::new(Duration::from_mins(1));
-        let allows = |seconds| throttle.allow(Duration::from_secs(seconds));
-        assert_eq!([5, 5, 64, 65, 66, 124, 125].map(allows), [true, false, false, true, false, false, true]);
+        let allowed = [5, 5, 64, 65, 66, 124, 125].map(|seconds| throttle.allow(Duration::from_secs(seconds)));
+        assert_eq!(allowed, [true, false, false, true, false, false, true]);
     }
 
     #[test]
     fn it_counts_what_it_leaves_out() {
         let throttle = LogThrottle::new(Duration::from_mins(1));
-        let counted = |seconds| throttle.allow_counted(Duration::from_secs(seconds));
-        assert_eq!([5, 6, 64, 65, 66, 125, 185].map(counted), [Some(0), None, None, Some(2), None, Some(1), Some(0)]);
+        let counted = [5, 6, 64, 65, 66, 125, 185].map(|seconds| throttle.allow_counted(Duration::from_secs(seconds)));
+        assert_eq!(counted, [Some(0), None, None, Some(2), None, Some(1), Some(0)]);
     }
 }

@@ -21,8 +21,6 @@ mod redis;
 mod server;
 mod settings;
 
-use handbill_pages::{ports, values};
-
 pub use self::link::Alone;
 pub use self::redis::RedisLimiter;
 pub use self::settings::{OpenError, RedisMode, RedisSettings, RedisUrl};

@@ -7,11 +7,11 @@ use ipnet::IpNet;
 use lru::LruCache;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::ports::clock::SharedClock;
-use crate::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
-use crate::values::client::Window;
-use crate::values::quota::{Counted, Decision, Quota};
-use crate::values::slug::{Reservation, Reserved};
+use handbill_pages::ports::clock::SharedClock;
+use handbill_pages::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+use handbill_pages::values::client::Window;
+use handbill_pages::values::quota::{Counted, Decision, Quota};
+use handbill_pages::values::slug::{Reservation, Reserved};
 
 /// Bytes, without the attempts.
 const WINDOW_BYTES: usize = 200;
@@ -139,10 +139,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::ports::clock::Clock;
-    use crate::values::client::Client;
-    use crate::values::client::{SharedNetwork, windows};
-    use crate::values::timestamp::UnixMillis;
+    use handbill_pages::ports::clock::Clock;
+    use handbill_pages::values::client::Client;
+    use handbill_pages::values::client::{SharedNetwork, windows};
+    use handbill_pages::values::timestamp::UnixMillis;
 
     const HOUR: Duration = Duration::from_hours(1);
     const MAX_LIMIT: u32 = 100_000;

@@ -10,11 +10,11 @@ use tokio::sync::watch;
 use super::link::{Alone, Link};
 use super::memory::MemoryRateLimiter;
 use super::settings::{OpenError, RedisSettings};
-use crate::ports::clock::SharedClock;
-use crate::ports::random::{Random, hex_id};
-use crate::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
-use crate::values::slug::{Reservation, Reserved};
-use crate::values::{client::Window, quota::Decision};
+use handbill_pages::ports::clock::SharedClock;
+use handbill_pages::ports::random::{Random, hex_id};
+use handbill_pages::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+use handbill_pages::values::slug::{Reservation, Reserved};
+use handbill_pages::values::{client::Window, quota::Decision};
 
 /// Twice the longest create.
 const RESERVED_FOR_MILLIS: u32 = 10_000;
@@ -136,10 +136,10 @@ mod tests {
     use std::net::IpAddr;
 
     use super::*;
-    use crate::ports::rate_limiter::LimitKind;
-    use crate::values::client::Client;
-    use crate::values::client::windows;
-    use crate::values::quota::Quota;
+    use handbill_pages::ports::rate_limiter::LimitKind;
+    use handbill_pages::values::client::Client;
+    use handbill_pages::values::client::windows;
+    use handbill_pages::values::quota::Quota;
 
     fn keys(address: &str) -> Vec<String> {
         let client = Client::from(address.parse::<IpAddr>().unwrap());

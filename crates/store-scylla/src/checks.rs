@@ -161,17 +161,16 @@ fn of_tablets(version: &str, has_tablets: bool) -> Option<String> {
     }
 }
 
-/// Refuses a table that repairs its copies late: a read could show an older state than one before it.
-pub(super) async fn check_read_repair(session: &Session, keyspace: &str) -> Result<Result<(), SettingsError>, Cause> {
+/// Whether the table repairs its copies late: a read could show an older state than one before it.
+pub(super) async fn repairs_late(session: &Session, keyspace: &str) -> Result<bool, Cause> {
     if Kind::of(session) == Kind::Scylla {
-        return Ok(Ok(()));
+        return Ok(false);
     }
     let cql = format!(
         "SELECT read_repair FROM system_schema.tables WHERE keyspace_name = '{keyspace}' AND table_name = 'pages'"
     );
     let rows = select::<(Option<String>,)>(session, cql, ()).await?;
-    let is_off = rows.iter().any(|(repair,)| repair.as_deref().is_some_and(|repair| repair != "BLOCKING"));
-    Ok(if is_off { Err(SettingsError::ReadRepair { keyspace: keyspace.to_owned() }) } else { Ok(()) })
+    Ok(rows.iter().any(|(repair,)| repair.as_deref().is_some_and(|repair| repair != "BLOCKING")))
 }
 
 /// Of `keyspace`; `None` if there is no such keyspace.
@@ -182,9 +181,10 @@ async fn replication(session: &Session, keyspace: &str) -> Result<Option<BTreeMa
 
 /// The datacentres that have copies of `keyspace`; `None` if there is no such keyspace.
 pub(super) async fn datacenters(session: &Session, keyspace: &str) -> Result<Option<BTreeSet<String>>, Cause> {
+    let Some(replication) = replication(session, keyspace).await? else { return Ok(None) };
     let state = session.get_cluster_state();
-    let all = || state.get_nodes_info().iter().filter_map(|node| node.datacenter.clone()).collect();
-    Ok(replication(session, keyspace).await?.map(|replication| named(replication).unwrap_or_else(all)))
+    let all = state.get_nodes_info().iter().filter_map(|node| node.datacenter.clone());
+    Ok(Some(named(replication).unwrap_or_else(|| all.collect())))
 }
 
 /// The datacentres that a replication names; `None` if it names none.

@@ -160,6 +160,11 @@ impl LoadBalancingPolicy for Elsewhere {
     }
 }
 
+/// Whether a write that cannot be unknown was done.
+pub(super) fn is_applied(answer: QueryResult) -> Result<bool, Cause> {
+    Ok(read(answer)?.is_none())
+}
+
 /// What a refusal shows; `None` if the write was applied. Reads the columns by name: Cassandra returns `[applied]` alone for an applied
 /// write, ScyllaDB always the condition's columns too.
 fn read(answer: QueryResult) -> Result<Option<Seen>, Cause> {
@@ -296,14 +301,14 @@ mod tests {
     /// What a server can answer to a write.
     #[test]
     fn an_error_says_whether_nothing_was_done() {
+        fn limit(rejected_by_coordinator: bool) -> DbError {
+            DbError::RateLimitReached { op_type: OperationType::Write, rejected_by_coordinator }
+        }
+
         let text = String::new;
         let (consistency, received, required, numfailures) = (Consistency::LocalSerial, 1, 2, 1);
         let (write_type, data_present) = (WriteType::Cas, false);
         let unavailable = |consistency| DbError::Unavailable { consistency, required, alive: 1 };
-        let limit = |rejected_by_coordinator| DbError::RateLimitReached {
-            op_type: OperationType::Write,
-            rejected_by_coordinator,
-        };
         for (error, outcome) in [
             (DbError::SyntaxError, NotDone),
             (DbError::Invalid, NotDone),

@@ -64,8 +64,9 @@ impl ScyllaStore {
                 last = Some(now);
             }
         };
-        let wait = |reason| report(Progress::OutOfReach(reason));
-        let (session, datacenter) = session::connect(settings, session::KEEPALIVE_TIMEOUT, None, wait).await?;
+        let silence = session::KEEPALIVE_TIMEOUT;
+        let connecting = session::connect(settings, silence, None, |reason| report(Progress::OutOfReach(reason)));
+        let (session, datacenter) = connecting.await?;
         let session = Arc::new(session);
         let started = Instant::now();
         loop {
@@ -114,7 +115,9 @@ impl ScyllaStore {
         };
         checks::check_consistency(settings, &consistency)?;
         checks::check_datacenter(settings, datacenter, &recorded)?;
-        checks::check_read_repair(session, keyspace).await??;
+        if checks::repairs_late(session, keyspace).await? {
+            return Err(SettingsError::ReadRepair { keyspace: keyspace.to_owned() }.into());
+        }
         let prepared = self.prepare(Arc::clone(session), keyspace, settings.consistency).await;
         prepared.map_err(|error| Obstacle::from(Cause::from(error)))
     }
@@ -122,8 +125,8 @@ impl ScyllaStore {
     /// For a command, which waits up to `--schema-wait` for the cluster too.
     pub async fn reach(settings: &ScyllaSettings) -> Result<Self, ConnectError> {
         let store = Self::new(Limits::OF_COMMANDS, Random::System, Arc::new(SystemClock::new()));
-        let report = |progress: &Progress| tracing::info!(?progress, "connecting with the database");
-        let connecting = timeout(settings.schema_wait, store.connect(settings, report)).await;
+        let connecting = store.connect(settings, |progress| tracing::info!(?progress, "connecting with the database"));
+        let connecting = timeout(settings.schema_wait, connecting).await;
         connecting.unwrap_or_else(|_| Err(SettingsError::OutOfReach(NO_ANSWER.to_owned()).into())).map(|()| store)
     }
 }

@@ -7,11 +7,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use async_trait::async_trait;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt, TryStreamExt};
-use handbill_pages::ports::operated_store::{Journal, OperatedStore};
-use handbill_pages::ports::page_store::{Cause, StoreError};
+use handbill_pages::ports::{operated_store::Journal, page_store::StoreError};
 use handbill_pages::values::{hex, journal::Line, record::Record, slug::Slug, timestamp::UnixMillis};
 use scylla::value::{CqlDate, CqlTimestamp};
 use scylla::{DeserializeRow, serialize::row::SerializeRow, statement::prepared::PreparedStatement};
@@ -19,7 +17,7 @@ use tokio::time::sleep;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::conditional_write::WriteId;
-use super::store::{Connected, ScyllaStore};
+use super::connected::{Connected, unavailable};
 
 /// Partitions of one day.
 const SHARDS: u8 = 16;
@@ -92,11 +90,8 @@ impl Connected {
         statement: &PreparedStatement,
         values: impl SerializeRow,
     ) -> Result<BoxStream<'static, Result<JournalRow, StoreError>>, StoreError> {
-        let unavailable = |error: Cause| StoreError::Unavailable(error);
-        let rows = Box::pin(self.session.execute_iter(statement.clone(), values)).await;
-        let rows = rows.map_err(|error| unavailable(error.into()))?;
-        let rows = rows.rows_stream::<JournalRow>().map_err(|error| unavailable(error.into()))?;
-        Ok(rows.map_err(move |error| unavailable(error.into())).boxed())
+        let rows = Box::pin(self.session.execute_iter(statement.clone(), values)).await.map_err(unavailable)?;
+        Ok(rows.rows_stream::<JournalRow>().map_err(unavailable)?.map_err(unavailable).boxed())
     }
 
     /// Whether the act of an open line was done, by a read that completes interrupted writes first. A page that nobody can read may
@@ -110,28 +105,27 @@ impl Connected {
         };
         Ok(head.map_or(true, |head| line.was_done(head.as_ref())))
     }
-}
 
-#[async_trait]
-impl OperatedStore for ScyllaStore {
-    async fn journal(&self, since: Option<UnixMillis>) -> Result<Journal, StoreError> {
-        let connected = self.connected()?;
-        let now = self.clock.now();
+    pub(super) async fn journal(
+        self: &Arc<Self>,
+        since: Option<UnixMillis>,
+        now: UnixMillis,
+    ) -> Result<Journal, StoreError> {
         let rows = match since {
-            None => connected.rows(&connected.statements.read_journal, ()).await?,
+            None => self.rows(&self.statements.read_journal, ()).await?,
             Some(since) => {
                 // The clock of another process may be a day ahead.
                 let days = day(since).0..=day(now).0 + 1;
                 let parts = days.flat_map(|day| (0..SHARDS.cast_signed()).map(move |shard| (CqlDate(day), shard)));
-                let reading = Arc::clone(connected);
-                let read = move |part: (CqlDate, i8)| {
+                let reading = Arc::clone(self);
+                let parts = stream::iter(parts).then(move |part| {
                     let connected = Arc::clone(&reading);
                     async move { connected.rows(&connected.statements.read_journal_of, part).await }
-                };
-                stream::iter(parts).then(read).try_flatten().boxed()
+                });
+                parts.try_flatten().boxed()
             }
         };
-        let connected = Arc::clone(connected);
+        let connected = Arc::clone(self);
         let lines = rows.try_filter_map(move |row| {
             let connected = Arc::clone(&connected);
             async move {

@@ -28,6 +28,7 @@
 mod checks;
 mod conditional_write;
 mod connect;
+mod connected;
 mod journal;
 mod login;
 pub mod migrate;

@@ -115,8 +115,9 @@ impl FileIdentity {
 impl ResolvesClientCert for FileIdentity {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         // The server's refusal does not say that the certificate is missing.
-        let warn = |error: &_| tracing::warn!(%error, "connecting to the database without a certificate");
-        self.read().inspect_err(warn).ok().map(Arc::new)
+        let read = self.read();
+        let read = read.inspect_err(|error| tracing::warn!(%error, "connecting to the database without a certificate"));
+        read.ok().map(Arc::new)
     }
 
     fn has_certs(&self) -> bool {

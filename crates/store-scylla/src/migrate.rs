@@ -6,18 +6,18 @@ use handbill_pages::ports::page_store::Cause;
 use handbill_pages::ports::random::{Random, new_slug_secret};
 use handbill_pages::values::hex;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError, UseKeyspaceError};
-use scylla::value::{CqlValue, Row};
 use scylla::{
     client::session::Session, response::query_result::QueryResult, serialize::row::SerializeRow, statement::Statement,
 };
 use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::checks;
+use super::conditional_write::{self, new_id};
 use super::schema::{self, COMPONENT, MIGRATIONS, Migration, OWN_TABLES, SchemaError, SchemaState};
 use super::session::{self, RETRY_INTERVAL};
 use super::settings::{ScyllaConsistency, ScyllaSettings, SettingsError};
 use super::store::{CONSISTENCY, DATACENTER, PAUSED, SECRET};
-use super::{checks, conditional_write::new_id};
 
 /// Time limit of a change of the schema, which takes a busy server seconds.
 const SCHEMA_CHANGE_TIMEOUT: Duration = Duration::from_mins(1);
@@ -91,8 +91,10 @@ impl MigrateError {
 /// Creates a missing keyspace. Waits up to `--schema-wait` for the cluster.
 pub async fn migrate(settings: &ScyllaSettings, random: &Random) -> Result<Report, MigrateError> {
     let give_up = Instant::now() + settings.schema_wait;
-    let log = |reason| tracing::warn!(reason, "waiting for the database");
-    let (session, datacenter) = session::connect(settings, session::REQUEST_TIMEOUT, Some(give_up), log).await?;
+    let connecting = session::connect(settings, session::REQUEST_TIMEOUT, Some(give_up), |reason| {
+        tracing::warn!(reason, "waiting for the database");
+    });
+    let (session, datacenter) = connecting.await?;
     migrate_with(&session, settings, datacenter.as_deref(), MIGRATIONS, LOCK_WAIT, random).await
 }
 
@@ -315,10 +317,7 @@ impl Lock<'_> {
 
     async fn update(&self, set: &str, condition: &str, values: impl SerializeRow) -> Result<bool, Cause> {
         let cql = format!("UPDATE {}.settings {set} WHERE name = 'lock' IF {condition}", self.keyspace);
-        let rows = self.session.query_unpaged(Statement::new(cql), values).await?.into_rows_result()?;
-        let (index, _) = rows.column_specs().get_by_name("[applied]").ok_or("the answer has no column [applied]")?;
-        let row: Row = rows.first_row()?;
-        Ok(row.columns[index].as_ref().and_then(CqlValue::as_boolean) == Some(true))
+        conditional_write::is_applied(self.session.query_unpaged(cql, values).await?)
     }
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use handbill_pages::ports::page_store::Cause;
-use handbill_pages::values::packed_text::{self, PackedTextError};
+use handbill_pages::values::page::{PackedTextError, pack, unpack};
 use handbill_pages::values::{head::Head, page::Page, record::Record, slug::Slug};
 use scylla::statement::{Consistency, Statement};
 use scylla::{
@@ -82,8 +82,7 @@ impl WholeRow {
         }
         let (_, packed) = self.text.take().unwrap_or_default();
         let Some(head) = self.into_head().head(slug)? else { return Ok(None) };
-        let page = |head| Ok(Arc::new(Page { head, text: packed_text::unpack(&packed)? }));
-        Record::from(head).try_map(page).map(Some)
+        Record::from(head).try_map(|head| Ok(Arc::new(Page { head, text: unpack(&packed)? }))).map(Some)
     }
 }
 
@@ -105,7 +104,7 @@ impl WritePage {
     pub(super) fn new(record: &Record, base: Option<HeadRow>, id: WriteId) -> Result<Self, PackedTextError> {
         let (expected_revision, expected_write_ids) = base.map_or((None, None), |base| (base.revision, base.write_ids));
         let revision = expected_revision.unwrap_or(0) + 1;
-        let text = record.page().map_or_else(|| Ok(Vec::new()), |page| packed_text::pack(&page.text))?;
+        let text = record.page().map_or_else(|| Ok(Vec::new()), |page| pack(&page.text))?;
         Ok(Self {
             slug: record.slug().to_string(),
             revision,

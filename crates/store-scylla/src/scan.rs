@@ -5,10 +5,10 @@ use std::iter;
 use async_trait::async_trait;
 use futures_util::{StreamExt, future::try_join_all};
 use handbill_pages::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
-use handbill_pages::ports::page_store::{Cause, StoreError};
+use handbill_pages::ports::page_store::StoreError;
 use handbill_pages::values::{record::Record, slug::Slug};
 
-use super::{row::WholeRow, store::ScyllaStore};
+use super::{connected::unavailable, row::WholeRow, store::ScyllaStore};
 
 /// A range of tokens: above the first, up to the second.
 type Tokens = (i64, i64);
@@ -23,17 +23,15 @@ type Part = (Vec<Result<Record, UnreadableRecord>>, Option<Tokens>);
 
 impl ScyllaStore {
     async fn part(&self, (after, until): Tokens, limit: ScanLimit) -> Result<Part, StoreError> {
-        let unavailable = |cause: Cause| StoreError::Unavailable(cause);
         let _permit = self.read_permit().await?;
         let connected = self.connected()?;
         let rows = Box::pin(connected.session.execute_iter(connected.statements.scan.clone(), (after, until))).await;
-        let rows = rows.map_err(|error| unavailable(error.into()))?;
-        let mut rows = rows.rows_stream::<WholeRow>().map_err(|error| unavailable(error.into()))?;
+        let mut rows = rows.map_err(unavailable)?.rows_stream::<WholeRow>().map_err(unavailable)?;
         let mut records = Vec::new();
         let mut bytes = 0;
         let mut last = None;
         while let Some(row) = rows.next().await {
-            let row = row.map_err(|error| unavailable(error.into()))?;
+            let row = row.map_err(unavailable)?;
             // Rows with one token stay in one batch.
             let is_full = records.len() >= limit.records.max(1) || bytes >= limit.bytes;
             if let Some(last) = last.filter(|&last| is_full && last != row.token) {
@@ -76,9 +74,9 @@ impl PageScan for ScyllaStore {
 
 fn ranges(count: u8) -> Vec<Tokens> {
     let width = u64::MAX / u64::from(count.max(1));
-    let bound = |number: u8| RING.0.saturating_add_unsigned(width * u64::from(number));
-    let end = |number: u8| if number + 1 >= count { RING.1 } else { bound(number + 1) };
-    (0..count.max(1)).map(|number| (bound(number), end(number))).collect()
+    let starts = (0..count.max(1)).map(|number| RING.0.saturating_add_unsigned(width * u64::from(number)));
+    let bounds: Vec<_> = starts.chain([RING.1]).collect();
+    bounds.array_windows().map(|&[start, end]| (start, end)).collect()
 }
 
 fn cursor_at(ranges: &[Tokens]) -> ScanCursor {

@@ -263,9 +263,8 @@ mod tests {
 
     #[test]
     fn requests_leave_their_datacentre_with_global_alone() {
-        let debug = |consistency| format!("{:?}", profile(consistency, Some("west")));
         for (consistency, leaves) in [(Local, "permit_dc_failover: false"), (Global, "permit_dc_failover: true")] {
-            let profile = debug(consistency);
+            let profile = format!("{:?}", profile(consistency, Some("west")));
             assert!(profile.contains(r#"Datacenter("west")"#) && profile.contains(leaves), "{profile}");
             assert!(profile.contains("is_token_aware: true"), "{profile}");
         }
@@ -275,10 +274,10 @@ mod tests {
     async fn an_operation_ends_in_time_for_its_caller() {
         let limits = Limits::default();
         let now = Instant::now();
-        let ends_after = |millis| limits.deadline(Some(now + Duration::from_millis(millis))).duration_since(now);
         assert_eq!(limits.deadline(None).duration_since(now), limits.operation);
         for (needed_after, expected) in [(5000, 2500), (2750, 2500), (1000, 750), (250, 0), (0, 0)] {
-            assert_eq!(ends_after(needed_after), Duration::from_millis(expected));
+            let deadline = limits.deadline(Some(now + Duration::from_millis(needed_after)));
+            assert_eq!(deadline.duration_since(now), Duration::from_millis(expected));
         }
     }
 }

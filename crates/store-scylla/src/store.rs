@@ -3,24 +3,20 @@
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use handbill_pages::ports::page_store::{
-    Cause, CreatesSwitch, Expected, NotReachedError, PageStore, PutResult, StoreError,
-};
+use handbill_pages::ports::operated_store::{Journal, OperatedStore};
+use handbill_pages::ports::page_store::{CreatesSwitch, Expected, NotReachedError, PageStore, PutResult, StoreError};
 use handbill_pages::ports::{clock::SharedClock, random::Random};
 use handbill_pages::values::head::{PageHead, State};
-use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::slug::{Slug, SlugSecret};
-use handbill_pages::values::{hex, journal::Line};
-use scylla::{
-    client::session::Session, deserialize::row::DeserializeRow, errors::PrepareError,
-    response::query_result::QueryResult, serialize::row::SerializeRow, statement::prepared::PreparedStatement,
-};
+use handbill_pages::values::{hex, journal::Line, record::Record, timestamp::UnixMillis};
+use scylla::{client::session::Session, errors::PrepareError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
-use super::conditional_write::{self, Conditional, NO_ANSWER, NO_ROW, new_id};
-use super::row::{HeadRow, Statements, WholeRow, WritePage};
+use super::conditional_write::{self, Conditional, NO_ROW, new_id};
+use super::connected::{Connected, before_deadline, unavailable};
+use super::row::{HeadRow, Statements, WritePage};
 use super::{journal::JournalEntry, session::Limits, settings::ScyllaConsistency};
 
 pub(super) const SECRET: &str = "secret";
@@ -36,15 +32,9 @@ pub struct ScyllaStore {
     connected: OnceLock<Arc<Connected>>,
     pub(super) limits: Limits,
     random: Random,
-    pub(super) clock: SharedClock,
+    clock: SharedClock,
     reads: Arc<Semaphore>,
     writes: Arc<Semaphore>,
-}
-
-pub(super) struct Connected {
-    pub(super) session: Arc<Session>,
-    pub(super) statements: Statements,
-    limits: Limits,
 }
 
 impl ScyllaStore {
@@ -67,7 +57,7 @@ impl ScyllaStore {
     }
 
     pub(super) fn connected(&self) -> Result<&Arc<Connected>, StoreError> {
-        self.connected.get().ok_or_else(|| StoreError::Unavailable(NotReachedError.into()))
+        self.connected.get().ok_or_else(|| unavailable(NotReachedError))
     }
 
     pub(super) async fn read_permit(&self) -> Result<OwnedSemaphorePermit, StoreError> {
@@ -78,7 +68,7 @@ impl ScyllaStore {
         let until = deadline.min(Instant::now() + self.limits.permit);
         match timeout_at(until, Arc::clone(of).acquire_owned()).await {
             Ok(Ok(permit)) if Instant::now() < deadline => Ok(permit),
-            _ => Err(StoreError::Unavailable("too many operations on the database are running".into())),
+            _ => Err(unavailable("too many operations on the database are running")),
         }
     }
 
@@ -95,7 +85,7 @@ impl ScyllaStore {
         let (connected, random) = (Arc::clone(self.connected()?), self.random.clone());
         let id = new_id(&random);
         let entry = JournalEntry::of(next, was_hidden, id, self.clock.now());
-        let values = WritePage::new(next, base, id).map_err(|error| StoreError::Unavailable(error.into()))?;
+        let values = WritePage::new(next, base, id).map_err(unavailable)?;
         let write = async move {
             let _permit = permit;
             let done = async {
@@ -127,96 +117,29 @@ impl ScyllaStore {
     }
 }
 
-impl Connected {
-    /// Sends a request, which must be harmless to repeat.
-    pub(super) async fn send(
-        &self,
-        statement: &PreparedStatement,
-        values: impl SerializeRow,
-    ) -> Result<QueryResult, StoreError> {
-        let sending = Box::pin(self.session.execute_unpaged(statement, values));
-        let sending = async { sending.await.map_err(|error| StoreError::Unavailable(error.into())) };
-        before_deadline(Instant::now() + self.limits.operation, sending).await
-    }
-
-    async fn first_row<R>(
-        &self,
-        statement: &PreparedStatement,
-        values: impl SerializeRow,
-    ) -> Result<Option<R>, StoreError>
-    where
-        R: for<'frame, 'metadata> DeserializeRow<'frame, 'metadata>,
-    {
-        let unreadable = |cause: Cause| StoreError::Unreadable(cause);
-        let answer = self.send(statement, values).await?;
-        let rows = answer.into_rows_result().map_err(|error| unreadable(error.into()))?;
-        rows.maybe_first_row().map_err(|error| unreadable(error.into()))
-    }
-
-    async fn head_row(&self, slug: &Slug) -> Result<Option<HeadRow>, StoreError> {
-        let row = self.first_row(&self.statements.read_head, (slug.as_str(),)).await?;
-        match row {
-            Some(row) if !HeadRow::is_whole(&row) => Ok(self.settled_row(slug).await?.map(WholeRow::into_head)),
-            row => Ok(row),
-        }
-    }
-
-    async fn record(&self, slug: &Slug) -> Result<Option<Record>, StoreError> {
-        let row = self.first_row(&self.statements.read_all, (slug.as_str(),)).await?;
-        match row {
-            Some(row) => self.record_in(row, slug).await,
-            None => Ok(None),
-        }
-    }
-
-    /// The record of a row that a plain read has returned.
-    pub(super) async fn record_in(&self, row: WholeRow, slug: &Slug) -> Result<Option<Record>, StoreError> {
-        let row = if row.is_whole() { Some(row) } else { self.settled_row(slug).await? };
-        row.map_or(Ok(None), |row| row.into_record(slug)).map_err(StoreError::Unreadable)
-    }
-
-    /// Reads a row serially, which completes interrupted writes first, so all columns are of one write.
-    pub(super) async fn settled_row(&self, slug: &Slug) -> Result<Option<WholeRow>, StoreError> {
-        self.first_row(&self.statements.read_all_serially, (slug.as_str(),)).await
-    }
-
-    /// `None` before `handbill migrate`.
-    async fn setting(&self, name: &str) -> Result<Option<String>, StoreError> {
-        let row: Option<(Option<String>,)> = self.first_row(&self.statements.read_setting, (name,)).await?;
-        Ok(row.and_then(|(value,)| value))
-    }
-}
-
-async fn before_deadline<T>(
-    deadline: Instant,
-    work: impl Future<Output = Result<T, StoreError>>,
-) -> Result<T, StoreError> {
-    timeout_at(deadline, work).await.unwrap_or_else(|_| Err(StoreError::Unavailable(NO_ANSWER.into())))
-}
-
 #[async_trait]
 impl PageStore for ScyllaStore {
     async fn slug_secret(&self) -> Result<SlugSecret, StoreError> {
         let secret = self.connected()?.setting(SECRET).await?;
         let bytes = secret.and_then(|digits| hex::decode(&digits)?.try_into().ok());
-        let missing = || StoreError::Unavailable("there is no secret for slugs: run `handbill migrate`".into());
-        bytes.map(SlugSecret::from_bytes).ok_or_else(missing)
+        let bytes = bytes.ok_or_else(|| unavailable("there is no secret for slugs: run `handbill migrate`"))?;
+        Ok(SlugSecret::from_bytes(bytes))
     }
 
-    async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
+    async fn lookup(&self, slug: &Slug) -> Result<Option<Record>, StoreError> {
         let _permit = self.read_permit().await?;
-        Ok(self.connected()?.record(slug).await?.into())
+        self.connected()?.record(slug).await
     }
 
     fn system(&self) -> Option<&'static str> {
         Some("cassandra")
     }
 
-    async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
+    async fn head(&self, slug: &Slug) -> Result<Option<Record<PageHead>>, StoreError> {
         let _permit = self.read_permit().await?;
         let row = self.connected()?.head_row(slug).await?;
         let head = row.map_or(Ok(None), |row| row.head(slug)).map_err(StoreError::Unreadable)?;
-        Ok(head.map(Record::from).into())
+        Ok(head.map(Record::from))
     }
 
     async fn put(&self, expected: Expected, next: Record, needed_by: Option<Instant>) -> Result<PutResult, StoreError> {
@@ -256,7 +179,13 @@ impl CreatesSwitch for ScyllaStore {
         let id = new_id(&self.random);
         let write = Conditional { statement, values, id, expected: NO_ROW };
         let is_there = conditional_write::run(&connected.session, write, &self.limits, &self.random, deadline).await?;
-        let missing = || StoreError::Unavailable("there is no switch of creates: run `handbill migrate`".into());
-        is_there.then_some(()).ok_or_else(missing)
+        is_there.then_some(()).ok_or_else(|| unavailable("there is no switch of creates: run `handbill migrate`"))
+    }
+}
+
+#[async_trait]
+impl OperatedStore for ScyllaStore {
+    async fn journal(&self, since: Option<UnixMillis>) -> Result<Journal, StoreError> {
+        self.connected()?.journal(since, self.clock.now()).await
     }
 }

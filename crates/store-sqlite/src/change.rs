@@ -2,8 +2,7 @@
 
 use handbill_pages::ports::page_store::{Expected, PutResult};
 use handbill_pages::values::journal::{Act, Change, Line};
-use handbill_pages::values::record::{Lookup, Record};
-use handbill_pages::values::{packed_text::PackedTextError, slug::Slug};
+use handbill_pages::values::{page::PackedTextError, record::Record, slug::Slug};
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter, types::Value};
 
 use super::database::{self, ReadError};
@@ -78,15 +77,15 @@ pub(super) fn replay(database: &Connection, act: &Act) -> Result<bool, ReadError
     let slug = &act.slug;
     let (found, expected) = match database::find(database, slug) {
         Ok(found) => {
-            let expected = Expected::found(found.head().as_ref());
+            let expected = Expected::found(found.as_ref().map(Record::head).as_ref());
             (found, expected)
         }
         // The row is damaged. It can be deleted all the same, and nobody can read it.
-        Err(ReadError::Row(..)) if matches!(act.change, Change::Delete(_)) => (Lookup::Absent, Expected::Unreadable),
+        Err(ReadError::Row(..)) if matches!(act.change, Change::Delete(_)) => (None, Expected::Unreadable),
         Err(ReadError::Row(..)) => return Ok(false),
         Err(error) => return Err(error),
     };
-    let Some(record) = act.after(found) else { return Ok(false) };
+    let Some(record) = act.after(found.as_ref()) else { return Ok(false) };
     let operation = Operation::put(expected, record).map_err(|error| ReadError::Row(slug.to_string(), error.into()))?;
     Ok(operation.apply(database, &mut Vec::new())? == PutResult::Done)
 }

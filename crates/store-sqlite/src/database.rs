@@ -6,8 +6,7 @@ use std::{io, time::Duration};
 use handbill_pages::ports::page_scan::{ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
 use handbill_pages::ports::page_store::{Cause, StoreError};
 use handbill_pages::ports::random::{Random, new_slug_secret};
-use handbill_pages::values::record::{Lookup, Record};
-use handbill_pages::values::slug::Slug;
+use handbill_pages::values::{record::Record, slug::Slug};
 use rusqlite::{
     Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, config::DbConfig, params,
     types::FromSql,
@@ -162,11 +161,11 @@ pub(super) fn set(database: &Connection, name: &str, value: impl rusqlite::ToSql
     statement.execute(params![name, value]).map(drop)
 }
 
-pub(super) fn find(database: &Connection, slug: &Slug) -> Result<Lookup, ReadError> {
+pub(super) fn find(database: &Connection, slug: &Slug) -> Result<Option<Record>, ReadError> {
     let mut statement = database.prepare_cached(&format!("{SELECT} WHERE slug = ?"))?;
     let mut rows = statement.query([slug.as_str()])?;
     let found = rows.next()?.map(record).transpose();
-    Ok(found.map_err(|error| ReadError::Row(slug.to_string(), error))?.into())
+    found.map_err(|error| ReadError::Row(slug.to_string(), error))
 }
 
 /// The records after the slug `after`, within `limit`.

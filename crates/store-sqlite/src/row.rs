@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use handbill_pages::ports::page_store::Cause;
-use handbill_pages::values::packed_text::{PackedTextError, pack, unpack};
+use handbill_pages::values::page::{PackedTextError, pack, unpack};
 use handbill_pages::values::{head::Head, page::Page, record::Record};
 use rusqlite::types::{Value, ValueRef};
 use xxhash_rust::xxh3::Xxh3;
@@ -45,8 +45,8 @@ pub(super) fn record(row: &rusqlite::Row<'_>) -> Result<Record, Cause> {
         return Err("the row does not match its checksum".into());
     }
     let [_, _, _, head, text] = checked;
-    let page = |head| Ok::<_, Cause>(Arc::new(Page { head, text: unpack(text.as_blob()?)? }));
-    Record::from(Head::from_json(head.as_bytes()?)?).try_map(page)
+    let record = Record::from(Head::from_json(head.as_bytes()?)?);
+    record.try_map(|head| Ok::<_, Cause>(Arc::new(Page { head, text: unpack(text.as_blob()?)? })))
 }
 
 fn checksum<'a>(values: impl Iterator<Item = ValueRef<'a>>) -> i64 {

@@ -8,9 +8,8 @@ use async_trait::async_trait;
 use handbill_pages::ports::operated_store::{self, OperatedStore};
 use handbill_pages::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
 use handbill_pages::ports::page_store::{ChangeListener, CreatesSwitch, Expected, PageStore, PutResult, StoreError};
-use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::slug::{SECRET_BYTES, Slug, SlugSecret};
-use handbill_pages::values::timestamp::UnixMillis;
+use handbill_pages::values::{record::Record, timestamp::UnixMillis};
 use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
@@ -171,11 +170,11 @@ impl Drop for SqliteStore {
 impl PageStore for SqliteStore {
     async fn slug_secret(&self) -> Result<SlugSecret, StoreError> {
         let secret: Option<[u8; SECRET_BYTES]> = self.read(|database| Ok(database::setting(database, SECRET)?)).await?;
-        let missing = || StoreError::Unreadable("the secret for slugs is missing".into());
-        Ok(SlugSecret::from_bytes(secret.ok_or_else(missing)?))
+        let secret = secret.ok_or_else(|| StoreError::Unreadable("the secret for slugs is missing".into()))?;
+        Ok(SlugSecret::from_bytes(secret))
     }
 
-    async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
+    async fn lookup(&self, slug: &Slug) -> Result<Option<Record>, StoreError> {
         let slug = slug.clone();
         self.read(move |database| database::find(database, &slug)).await
     }
@@ -208,8 +207,9 @@ impl CreatesSwitch for SqliteStore {
 #[async_trait]
 impl PageScan for SqliteStore {
     async fn scan(&self, after: Option<&ScanCursor>, limit: ScanLimit) -> Result<ScanBatch, StoreError> {
-        let name = |cursor: &ScanCursor| String::from_utf8(cursor.as_bytes().to_vec()).ok().filter(|it| !it.is_empty());
-        let after = after.map_or(Some(String::new()), name);
+        let after = after.map_or(Some(String::new()), |cursor| {
+            String::from_utf8(cursor.as_bytes().to_vec()).ok().filter(|name| !name.is_empty())
+        });
         let after = after.ok_or_else(|| StoreError::Unavailable("the cursor belongs to another store".into()))?;
         self.read(move |database| database::batch(database, &after, limit)).await
     }

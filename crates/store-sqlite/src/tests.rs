@@ -9,12 +9,11 @@ use handbill_pages::ports::page_scan::{PageScan, ScanLimit};
 use handbill_pages::ports::page_store::{ChangeListener, CreatesSwitch, Expected, PageStore, PutResult, StoreError};
 use handbill_pages::ports::{operated_store::OperatedStore, random::Random};
 use handbill_pages::values::details::{Details, DetailsPatch};
-use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::slug::{Slug, SlugSuffix};
 use handbill_pages::values::takedown::{Takedown, TakedownReason};
 use handbill_pages::values::{
-    content::Content, edit_key::EditKey, head::PageHead, markdown::render, page::Page, timestamp::UnixMillis,
-    title::Title,
+    content::Content, edit_key::EditKey, head::PageHead, markdown::render, page::Page, record::Record,
+    timestamp::UnixMillis, title::Title,
 };
 use parking_lot::Mutex;
 use rusqlite::Connection;
@@ -82,7 +81,7 @@ async fn delete(store: &SqliteStore, page: &Page, millis: i64) -> Record {
     tombstone
 }
 
-async fn found(store: &SqliteStore, page: &Page) -> Lookup {
+async fn found(store: &SqliteStore, page: &Page) -> Option<Record> {
     store.lookup(&page.head.slug).await.unwrap()
 }
 
@@ -120,8 +119,8 @@ async fn everything_is_found_again_after_a_restart() {
     drop(store);
 
     let store = open(directory.path());
-    assert_eq!(found(&store, &kept).await, Lookup::Active(kept));
-    assert_eq!(found(&store, &next).await, Lookup::Active(Arc::clone(&next)));
+    assert_eq!(found(&store, &kept).await, Some(Record::Active(kept)));
+    assert_eq!(found(&store, &next).await, Some(Record::Active(Arc::clone(&next))));
     assert_eq!(found(&store, &deleted).await, tombstone.into());
     assert_eq!(found(&store, &hidden).await, turned.into());
     assert!(store.paused().await.unwrap());
@@ -131,10 +130,13 @@ async fn everything_is_found_again_after_a_restart() {
 
 #[test]
 fn a_missing_directory_is_made_for_its_user_alone() {
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
     let parent = tempdir().unwrap();
     let directory = parent.path().join("some/where");
     let _store = open(&directory);
-    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&directory), 0o700);
     for file in [DATABASE_FILE, "handbill.sqlite3-wal", JOURNAL_FILE] {
         assert_eq!(mode(&directory.join(file)), 0o600, "{file}");
@@ -185,7 +187,7 @@ async fn a_journal_without_a_database_needs_new_store() {
     // As a process leaves it that ends while it makes the database.
     fs::write(directory.path().join(DATABASE_FILE), "").unwrap();
     assert!(matches!(again(false), Err(OpenError::Lost(_))));
-    assert!(matches!(found(&again(true).unwrap(), &gone).await, Lookup::Deleted(_)));
+    assert!(matches!(found(&again(true).unwrap(), &gone).await, Some(Record::Deleted(_))));
 }
 
 #[tokio::test]
@@ -213,22 +215,22 @@ async fn a_restore_brings_back_nothing_deleted_or_hidden_since() {
 
     fs::copy(directory.path().join(JOURNAL_FILE), backups.path().join(JOURNAL_FILE)).unwrap();
     let store = open(backups.path());
-    assert_eq!(found(&store, &kept).await, Lookup::Active(kept));
-    assert!(matches!(found(&store, &deleted).await, Lookup::Deleted(_)));
-    assert!(matches!(found(&store, &hidden).await, Lookup::Hidden(_, by) if by == takedown()));
-    let Lookup::Active(again) = found(&store, &shown).await else { panic!() };
+    assert_eq!(found(&store, &kept).await, Some(Record::Active(kept)));
+    assert!(matches!(found(&store, &deleted).await, Some(Record::Deleted(_))));
+    assert!(matches!(found(&store, &hidden).await, Some(Record::Hidden(_, by)) if by == takedown()));
+    let Some(Record::Active(again)) = found(&store, &shown).await else { panic!() };
     assert_eq!(again.text, shown.text);
-    let Lookup::Deleted(tombstone) = found(&store, &taken_down).await else { panic!() };
+    let Some(Record::Deleted(tombstone)) = found(&store, &taken_down).await else { panic!() };
     assert_eq!((tombstone.state, tombstone.created_at), (Some(takedown()), at(0)));
-    assert!(matches!(found(&store, &late).await, Lookup::Deleted(_)));
+    assert!(matches!(found(&store, &late).await, Some(Record::Deleted(_))));
     assert_ne!(store.put(Expected::Absent, Record::Active(Arc::clone(&late)), None).await.unwrap(), PutResult::Done);
     // What is done after the restore stays, whatever the journal said before.
     let next = edited(&again, "after the restore", 9);
     replace(&store, &again, Record::Active(Arc::clone(&next))).await;
     drop(store);
     let store = open(backups.path());
-    assert_eq!(found(&store, &shown).await, Lookup::Active(next));
-    assert!(matches!(found(&store, &deleted).await, Lookup::Deleted(_)));
+    assert_eq!(found(&store, &shown).await, Some(Record::Active(next)));
+    assert!(matches!(found(&store, &deleted).await, Some(Record::Deleted(_))));
 }
 
 #[tokio::test]
@@ -250,10 +252,10 @@ async fn a_page_that_the_backup_lacks_is_deleted_if_it_was_hidden() {
     fs::copy(directory.path().join(JOURNAL_FILE), backup.path().join(JOURNAL_FILE)).unwrap();
     let store = SqliteStore::open(backup.path(), true).unwrap();
     for page in [&hidden, &again] {
-        let Lookup::Deleted(tombstone) = found(&store, page).await else { panic!("it is hidden") };
+        let Some(Record::Deleted(tombstone)) = found(&store, page).await else { panic!("it is hidden") };
         assert_eq!(tombstone.state, Some(takedown()));
     }
-    assert_eq!(found(&store, &shown).await, Lookup::Absent);
+    assert_eq!(found(&store, &shown).await, None);
 }
 
 fn append(directory: &Path, text: &str) {
@@ -290,16 +292,19 @@ async fn what_a_crash_leaves_after_the_journal_is_settled_at_start() {
         append(directory.path(), &text);
     }
     let store = open(directory.path());
-    assert!(matches!(found(&store, &deleted).await, Lookup::Deleted(_)));
-    assert_eq!(found(&store, &void).await, Lookup::Active(void));
-    assert!(matches!(found(&store, &again).await, Lookup::Deleted(_)), "it was deleted after that was taken back once");
-    assert_eq!(found(&store, &newer).await, Lookup::Active(later));
-    assert_eq!(found(&store, &whole).await, Lookup::Active(Arc::clone(&whole)), "its line is not whole");
+    assert!(matches!(found(&store, &deleted).await, Some(Record::Deleted(_))));
+    assert_eq!(found(&store, &void).await, Some(Record::Active(void)));
+    assert!(
+        matches!(found(&store, &again).await, Some(Record::Deleted(_))),
+        "it was deleted after that was taken back once"
+    );
+    assert_eq!(found(&store, &newer).await, Some(Record::Active(later)));
+    assert_eq!(found(&store, &whole).await, Some(Record::Active(Arc::clone(&whole))), "its line is not whole");
     delete(&store, &whole, 2).await;
     drop(store);
     let text = fs::read_to_string(directory.path().join(JOURNAL_FILE)).unwrap();
     assert!(text.ends_with(&line("delete", &whole, 2, 2)), "{text}");
-    assert!(matches!(found(&open(directory.path()), &whole).await, Lookup::Deleted(_)));
+    assert!(matches!(found(&open(directory.path()), &whole).await, Some(Record::Deleted(_))));
 }
 
 #[tokio::test]
@@ -314,11 +319,11 @@ async fn a_journal_of_another_history_is_applied_as_a_whole() {
     // As long as the one that was applied, and another.
     fs::write(directory.path().join(JOURNAL_FILE), line("delete", &second, 2, 1)).unwrap();
     let store = open(directory.path());
-    assert!(matches!(found(&store, &second).await, Lookup::Deleted(_)));
+    assert!(matches!(found(&store, &second).await, Some(Record::Deleted(_))));
     drop(store);
     fs::remove_file(directory.path().join(JOURNAL_FILE)).unwrap();
     let store = open(directory.path());
-    assert!(matches!(found(&store, &first).await, Lookup::Deleted(_)));
+    assert!(matches!(found(&store, &first).await, Some(Record::Deleted(_))));
 }
 
 #[tokio::test]
@@ -339,7 +344,7 @@ async fn a_damaged_text_is_named_and_can_be_taken_down() {
     let Err(error @ StoreError::Unreadable(_)) = store.lookup(&damaged.head.slug).await else { panic!() };
     assert!(error.causes().contains(damaged.head.slug.as_str()), "{}", error.causes());
     assert!(matches!(store.head(&damaged.head.slug).await, Err(StoreError::Unreadable(_))));
-    assert_eq!(found(&store, &whole).await, Lookup::Active(Arc::clone(&whole)));
+    assert_eq!(found(&store, &whole).await, Some(Record::Active(Arc::clone(&whole))));
     let (good, bad): (Vec<_>, Vec<_>) =
         store.scan(None, ScanLimit::DEFAULT).await.unwrap().records.into_iter().partition(Result::is_ok);
     assert_eq!(good.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [Record::Active(Arc::clone(&whole))]);
@@ -353,7 +358,7 @@ async fn a_damaged_text_is_named_and_can_be_taken_down() {
         store.put(Expected::Unreadable, Record::Deleted(tombstone.clone()), None).await.unwrap(),
         PutResult::Done
     );
-    assert_eq!(found(&store, &damaged).await, Lookup::Deleted(tombstone));
+    assert_eq!(found(&store, &damaged).await, Some(Record::Deleted(tombstone)));
     assert_eq!(journal(directory.path()).len(), 1);
 }
 
@@ -378,8 +383,8 @@ async fn a_flipped_bit_in_the_file_is_never_another_text() {
         let Ok(store) = SqliteStore::open(directory.path(), false) else { continue };
         for page in &pages {
             match store.lookup(&page.head.slug).await {
-                Ok(Lookup::Active(found)) => assert_eq!(&found, page, "byte {place}"),
-                Ok(Lookup::Absent) | Err(_) => {}
+                Ok(Some(Record::Active(found))) => assert_eq!(&found, page, "byte {place}"),
+                Ok(None) | Err(_) => {}
                 Ok(other) => panic!("byte {place}: {other:?}"),
             }
         }
@@ -397,8 +402,8 @@ async fn traced(store: &SqliteStore, directory: &Path) -> (Arc<Page>, impl Fn() 
     let remains = move || {
         let files = fs::read_dir(&directory).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap());
         let files: Vec<_> = files.collect();
-        let is_there = |part: &[u8]| files.iter().any(|bytes| bytes.windows(part.len()).any(|window| window == part));
-        packed.chunks_exact(32).skip(1).step_by(50).filter(|part| is_there(part)).count()
+        let parts = packed.chunks_exact(32).skip(1).step_by(50);
+        parts.filter(|part| files.iter().any(|bytes| bytes.windows(part.len()).any(|window| window == *part))).count()
     };
     (traced, remains)
 }
@@ -490,9 +495,9 @@ async fn on_a_full_volume_pages_are_still_read_and_deleted() {
     assert_eq!(commit(&mut writer, vec![deletion(&stored[0])]).pop().unwrap().unwrap(), PutResult::Done);
     drop(writer);
     let store = open(directory.path());
-    assert!(matches!(found(&store, &stored[0]).await, Lookup::Deleted(_)));
+    assert!(matches!(found(&store, &stored[0]).await, Some(Record::Deleted(_))));
     for page in &stored[1..] {
-        assert_eq!(found(&store, page).await, Lookup::Active(Arc::clone(page)));
+        assert_eq!(found(&store, page).await, Some(Record::Active(Arc::clone(page))));
     }
 }
 
@@ -528,7 +533,7 @@ async fn a_deletion_whose_commit_fails_is_void_in_the_journal() {
     assert_eq!(commit(&mut writer, vec![insertion(&other)]).pop().unwrap().unwrap(), PutResult::Done);
     drop(writer);
     for _ in 0..2 {
-        assert_eq!(found(&open(directory.path()), &kept).await, Lookup::Active(Arc::clone(&kept)));
+        assert_eq!(found(&open(directory.path()), &kept).await, Some(Record::Active(Arc::clone(&kept))));
     }
     let mut writer = self::writer(directory.path(), 10_000);
     assert_eq!(commit(&mut writer, vec![deletion(&kept)]).pop().unwrap().unwrap(), PutResult::Done);
@@ -561,8 +566,8 @@ async fn a_deletion_that_a_failed_commit_left_is_done_first() {
     assert!(witness.seen.lock().contains(&(1, 2)), "a cache is told of it then");
     drop(writer);
     let store = open(directory.path());
-    assert!(matches!(found(&store, &gone).await, Lookup::Deleted(_)));
-    assert_eq!(found(&store, &refused).await, Lookup::Absent);
+    assert!(matches!(found(&store, &gone).await, Some(Record::Deleted(_))));
+    assert_eq!(found(&store, &refused).await, None);
 }
 
 #[tokio::test]
@@ -589,7 +594,7 @@ async fn a_copy_is_whole_while_pages_are_written() {
         assert_eq!(intact, "ok");
         let restored = open(copied.path());
         for page in &pages[..200] {
-            assert_eq!(found(&restored, page).await, Lookup::Active(Arc::clone(page)));
+            assert_eq!(found(&restored, page).await, Some(Record::Active(Arc::clone(page))));
         }
     }
     store.note_backup(at(1)).await.unwrap();

@@ -171,8 +171,8 @@ impl Writer {
     fn try_commit(&mut self, batch: &[Write]) -> Result<Vec<PutResult>, Failure> {
         self.shared.file.is_in_place().map_err(|moved| Failure::new(&moved, true))?;
         let mut lines = Vec::new();
-        let mut apply = |write: &Write| write.operation.apply(&self.database, &mut lines);
-        let applied = run(&self.database, BEGIN).and_then(|()| batch.iter().map(&mut apply).collect());
+        let applied = run(&self.database, BEGIN)
+            .and_then(|()| batch.iter().map(|write| write.operation.apply(&self.database, &mut lines)).collect());
         let outcomes: Vec<_> = applied.map_err(|error| {
             roll_back(&self.database);
             Failure::new(&error, true)

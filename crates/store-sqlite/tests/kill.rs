@@ -8,11 +8,10 @@ use std::{collections::HashMap, path::Path, sync::Arc};
 use handbill_pages::ports::page_store::{Expected, PageStore, PutResult};
 use handbill_pages::ports::random::Random;
 use handbill_pages::values::details::{Details, DetailsPatch};
-use handbill_pages::values::record::{Lookup, Record};
 use handbill_pages::values::slug::{Slug, SlugSuffix};
 use handbill_pages::values::{
-    content::Content, edit_key::EditKey, head::PageHead, markdown::render, page::Page, timestamp::UnixMillis,
-    title::Title,
+    content::Content, edit_key::EditKey, head::PageHead, markdown::render, page::Page, record::Record,
+    timestamp::UnixMillis, title::Title,
 };
 use handbill_store_sqlite::{DATABASE_FILE, JOURNAL_FILE, SqliteStore};
 
@@ -54,10 +53,11 @@ fn write(data: &Path) {
 }
 
 async fn write_pages(store: Arc<SqliteStore>) {
-    let say = |page: &Page, state: &str| {
+    fn say(page: &Page, state: &str) {
         let mut out = std::io::stdout().lock();
         writeln!(out, "{} {state}", page.head.slug).and_then(|()| out.flush()).expect("the parent reads");
-    };
+    }
+
     loop {
         let title = Title::parse("A test page").unwrap();
         let head = PageHead::first(
@@ -130,12 +130,12 @@ fn check(data: &Path, acknowledged: &HashMap<Slug, String>) {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
         for (slug, state) in acknowledged {
             let found = store.lookup(slug).await.unwrap();
-            let version = if let Lookup::Active(page) = &found { page.head.version.get() } else { 0 };
+            let version = if let Some(Record::Active(page)) = &found { page.head.version.get() } else { 0 };
             let is_there = match state.as_str() {
                 "active 1" => version > 0,
                 // The deletion may have been under way.
-                "active 2" => version == 2 || matches!(found, Lookup::Deleted(_)),
-                "deleted" => matches!(found, Lookup::Deleted(_)) && journal.contains(slug.as_str()),
+                "active 2" => version == 2 || matches!(found, Some(Record::Deleted(_))),
+                "deleted" => matches!(found, Some(Record::Deleted(_))) && journal.contains(slug.as_str()),
                 _ => version == 2 && !journal.contains(slug.as_str()),
             };
             assert!(is_there, "{slug}: {state} was acknowledged, and this is stored: {found:?}");

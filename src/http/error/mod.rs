@@ -152,17 +152,23 @@ impl From<&ServiceError> for ApiError {
 
 #[cfg(test)]
 mod tests {
-    use handbill_pages::ports::page_store::StoreError;
+    use handbill_pages::ports::page_store::{Cause, StoreError};
 
     use super::*;
 
     #[test]
     fn an_unavailable_service_says_in_the_log_what_refused() {
-        let by = |error: ServiceError| ApiError::from(&error).refused_by;
-        let failed = || std::io::Error::other("it is down").into();
-        assert_eq!(by(ServiceError::CreatesPaused), Some("pause"));
-        assert_eq!(by(ServiceError::Store(StoreError::Unavailable(failed()))), Some("store"));
-        assert_eq!(by(ServiceError::Overloaded), Some("memory"));
-        assert_eq!(by(ServiceError::NotFound), None, "its code says it");
+        fn by(error: &ServiceError) -> Option<&'static str> {
+            ApiError::from(error).refused_by
+        }
+
+        fn failed() -> Cause {
+            std::io::Error::other("it is down").into()
+        }
+
+        assert_eq!(by(&ServiceError::CreatesPaused), Some("pause"));
+        assert_eq!(by(&ServiceError::Store(StoreError::Unavailable(failed()))), Some("store"));
+        assert_eq!(by(&ServiceError::Overloaded), Some("memory"));
+        assert_eq!(by(&ServiceError::NotFound), None, "its code says it");
     }
 }

@@ -127,10 +127,11 @@ mod tests {
 
     #[test]
     fn the_header_of_a_peer_that_is_not_trusted_is_ignored() {
-        let ignores = |peer: &str, name: Option<&'static str>| {
+        fn ignores(peer: &str, name: Option<&'static str>) -> bool {
             let headers = name.map(|name| (name.parse().unwrap(), "198.51.100.7".parse().unwrap()));
             proxies().ignores(peer.parse().unwrap(), &headers.into_iter().collect())
-        };
+        }
+
         assert!(ignores("192.0.2.1", Some(X_FORWARDED_FOR)) && ignores("2001:db8::1", Some(X_FORWARDED_FOR)));
         assert!(!ignores("10.0.0.1", Some(X_FORWARDED_FOR)) && !ignores("::ffff:10.0.0.1", Some(X_FORWARDED_FOR)));
         assert!(!ignores("192.0.2.1", None) && !ignores("192.0.2.1", Some("x-forwarded-proto")));

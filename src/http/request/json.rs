@@ -159,7 +159,10 @@ mod tests {
 
     #[test]
     fn values_are_counted_wherever_they_stand() {
-        let list = |values: usize| format!("[{}]", vec!["0"; values].join(","));
+        fn list(values: usize) -> String {
+            format!("[{}]", vec!["0"; values].join(","))
+        }
+
         assert_eq!(refused(&list(MAX_VALUES - 1)), None);
         for text in [list(MAX_VALUES), format!(r#"{{"a": {}, "b": 0}}"#, list(MAX_VALUES - 2))] {
             assert_eq!(refused(&text), Some(FlawKind::TooManyValues), "{text}");
@@ -176,7 +179,10 @@ mod tests {
 
     #[test]
     fn what_is_no_json_is_refused_by_what_is_wrong() {
-        let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+        fn nested(levels: usize) -> String {
+            "[".repeat(levels) + &"]".repeat(levels)
+        }
+
         assert_eq!(refused(&nested(MAX_DEPTH + 1)), None);
         for (text, kind) in [
             ("", FlawKind::Empty),

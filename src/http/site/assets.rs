@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use sha2::{Digest, Sha256};
+use crate::http::etag::short_hash;
 
 /// In every page, without comments and indentation.
 pub(super) static STYLE: LazyLock<String> = LazyLock::new(|| {
@@ -43,20 +43,6 @@ pub(super) const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// In the addresses of all files.
 pub(super) static VERSION: LazyLock<String> = LazyLock::new(|| short_hash(FILES.iter().map(|(_, _, bytes)| *bytes)));
-
-/// The first 16 hexadecimal digits of a SHA-256 of `parts` and their lengths.
-///
-/// Enough to tell versions apart, not to resist a deliberate collision.
-pub(in crate::http) fn short_hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
-    let mut hasher = Sha256::new();
-    for part in parts {
-        hasher.update(part.len().to_le_bytes());
-        hasher.update(part);
-    }
-    let mut first = [0; 8];
-    first.copy_from_slice(&hasher.finalize()[..8]);
-    format!("{:016x}", u64::from_be_bytes(first))
-}
 
 #[cfg(test)]
 mod tests {

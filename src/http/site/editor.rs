@@ -165,7 +165,7 @@ mod tests {
     use handbill_pages::service::{BodyError, ServiceError};
     use handbill_pages::values::details::FieldError;
     use handbill_pages::values::origin::Origin;
-    use handbill_pages::values::title::Title;
+    use handbill_pages::values::title::{Title, TitleError};
 
     /// Most bytes of the editor's scripts and style together, compressed as for a browser.
     const MAX_COMPRESSED: usize = 40 * 1024;
@@ -206,7 +206,10 @@ mod tests {
 
     #[test]
     fn the_script_knows_the_messages_that_it_puts_in_other_words() {
-        let title = |text: &str| Title::parse(text).unwrap_err();
+        fn title(text: &str) -> TitleError {
+            Title::parse(text).unwrap_err()
+        }
+
         let errors = [
             BodyError::NoTitle.into(),
             BodyError::FoundTitle(title("\u{202e}")).into(),

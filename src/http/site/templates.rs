@@ -15,8 +15,8 @@ use sha2::{Digest, Sha256};
 use time::{OffsetDateTime, format_description::StaticFormatDescription, macros::format_description};
 
 use super::article::{NamedLink, article, first_image, named_links, without_heading};
-use super::assets::{self, FAVICON, STYLE, VERSION};
-use crate::http::{error::quota_in_words, metadata, state::AppState};
+use super::assets::{FAVICON, STYLE, VERSION};
+use crate::http::{error::quota_in_words, etag::short_hash, metadata, state::AppState};
 use crate::settings::SiteLink;
 use handbill_pages::ports::rate_limiter::LimitKind;
 use handbill_pages::values::details::{Details, UnknownMembers};
@@ -211,7 +211,7 @@ pub fn fingerprint() -> &'static str {
         let (details, report_url) = (&titled, Some("mailto:a@b.example?subject=c"));
         let full = PageTemplate { details, report_url, noindex: true, updated_at: UnixMillis::new(1), ..bare };
         let pages = [html(&bare, 0), html(&full, 0), FAVICON.to_owned()];
-        assets::short_hash(pages.iter().map(String::as_bytes))
+        short_hash(pages.iter().map(String::as_bytes))
     });
     &FINGERPRINT
 }

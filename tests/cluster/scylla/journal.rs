@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use handbill_pages::ports::page_store::{CreatesSwitch, Expected, PageStore, PutResult, StoreError};
 use handbill_pages::values::page::Page;
-use handbill_pages::values::record::{Lookup, Record};
+use handbill_pages::values::record::Record;
 use handbill_pages::values::timestamp::UnixMillis;
 use handbill_store_scylla::ScyllaStore;
 use handbill_test_support::journal::{lines, lines_since};
@@ -66,7 +66,7 @@ async fn nothing_is_deleted_while_the_journal_cannot_be_written() {
     let refused = store.put(Expected::page(&page.head), deleted.clone(), None).await;
     assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
     proxied.be_honest();
-    assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Active(Arc::clone(&page)));
+    assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Some(Record::Active(Arc::clone(&page))));
     put(&store, &page, deleted).await;
     assert_eq!(lines(&*store).await.len(), 1);
     drop_keyspace(&session, &settings.keyspace).await;
@@ -88,7 +88,7 @@ async fn a_line_that_arrives_after_its_act_was_given_up_is_void() {
     assert!(matches!(given_up, Err(StoreError::Unavailable(_))), "{given_up:?}");
     let arrived = format!("SELECT kind FROM {}.journal", settings.keyspace);
     while first_kind(&session, &arrived).await.is_none_or(|kind| kind != "delete") {}
-    assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page));
+    assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Some(Record::Active(page)));
     assert_eq!(lines(&*store).await, []);
     drop_keyspace(&session, &settings.keyspace).await;
     proxied.proxy.finish().await.unwrap();

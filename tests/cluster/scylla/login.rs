@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use handbill_pages::ports::page_store::{PageStore, PutResult};
 use handbill_pages::ports::random::Random;
-use handbill_pages::values::record::Lookup;
+use handbill_pages::values::record::Record;
 use handbill_store_scylla::{Progress, ScyllaSettings, migrate};
 use handbill_test_support::environment::{folder, in_time};
 use handbill_test_support::pages::{insert, page};
@@ -61,7 +61,7 @@ async fn pages_are_kept_by_a_server_with_tls_and_a_login() {
     let store = connected(&settings).await;
     let page = Arc::new(page("secret"));
     assert_eq!(insert(&store, page.clone()).await, PutResult::Done);
-    assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page));
+    assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Some(Record::Active(page)));
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use handbill_pages::ports::page_store::{Expected, PageStore, PutResult, StoreError};
 use handbill_pages::values::head::{PageHead, PageVersion};
 use handbill_pages::values::page::Page;
-use handbill_pages::values::record::{Lookup, Record};
+use handbill_pages::values::record::Record;
 use handbill_pages::values::slug::Slug;
 use handbill_pages::values::timestamp::UnixMillis;
 use handbill_store_scylla::{Limits, ScyllaStore};
@@ -37,19 +37,19 @@ async fn every_write_is_done_once(mut proxied: Proxied, lie: impl Fn(&mut Proxie
     let first = Arc::new(page("first text"));
     lie(&mut proxied, &first);
     assert_eq!(insert(&*proxied.store, first.clone()).await, PutResult::Done);
-    assert_eq!(proxied.store.lookup(&first.head.slug).await.unwrap(), Lookup::Active(first.clone()));
+    assert_eq!(proxied.store.lookup(&first.head.slug).await.unwrap(), Some(Record::Active(first.clone())));
 
     let next = edited(&first, "next text");
     lie(&mut proxied, &next);
     let swapped = replace(&*proxied.store, &first.head, Record::Active(next.clone())).await;
     assert_eq!(swapped, PutResult::Done);
-    assert_eq!(proxied.store.lookup(&first.head.slug).await.unwrap(), Lookup::Active(next.clone()));
+    assert_eq!(proxied.store.lookup(&first.head.slug).await.unwrap(), Some(Record::Active(next.clone())));
 
     let tombstone = next.head.tombstone(UnixMillis::new(CREATED + 9));
     lie(&mut proxied, &next);
     let swapped = replace(&*proxied.store, &next.head, Record::Deleted(tombstone.clone())).await;
     assert_eq!(swapped, PutResult::Done);
-    assert_eq!(proxied.store.lookup(&first.head.slug).await.unwrap(), Lookup::Deleted(tombstone));
+    assert_eq!(proxied.store.lookup(&first.head.slug).await.unwrap(), Some(Record::Deleted(tombstone)));
 }
 
 #[tokio::test]
@@ -120,7 +120,7 @@ async fn overtaken(others: u64) -> (Result<PutResult, StoreError>, PageVersion) 
     let outcome = setting.await.unwrap();
     assert_eq!(
         other.lookup(&page.head.slug).await.unwrap(),
-        Lookup::Active(page.clone()),
+        Some(Record::Active(page.clone())),
         "nothing was written after them"
     );
     (outcome, page.head.version)
@@ -145,7 +145,7 @@ async fn a_write_of_unknown_outcome_that_another_beat_is_stale() {
     replace(&*other, &first.head, Record::Active(theirs.clone())).await;
     proxied.be_honest();
     assert_eq!(setting.await.unwrap().unwrap(), PutResult::Refused);
-    assert_eq!(other.lookup(&first.head.slug).await.unwrap(), Lookup::Active(theirs));
+    assert_eq!(other.lookup(&first.head.slug).await.unwrap(), Some(Record::Active(theirs)));
 }
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn an_insert_of_unknown_outcome_is_done_after_many_changes() {
     let newest = often_edited(&other, ours).await;
     proxied.be_honest();
     assert_eq!(inserting.await.unwrap().unwrap(), PutResult::Done);
-    assert_eq!(other.lookup(&newest.head.slug).await.unwrap(), Lookup::Active(newest));
+    assert_eq!(other.lookup(&newest.head.slug).await.unwrap(), Some(Record::Active(newest)));
 }
 
 #[tokio::test]
@@ -171,7 +171,7 @@ async fn an_insert_of_unknown_outcome_is_refused_if_it_was_there() {
     proxied.rules(vec![RequestRule(next_write_of(&first.head.slug), timeout)], Vec::new());
     let again = proxied.store.put(Expected::Absent, Record::Active(first), None).await;
     assert_eq!(again.unwrap(), PutResult::Refused);
-    assert_eq!(other.lookup(&newest.head.slug).await.unwrap(), Lookup::Active(newest));
+    assert_eq!(other.lookup(&newest.head.slug).await.unwrap(), Some(Record::Active(newest)));
 }
 
 /// The page after more edits than a row has ids of.
@@ -197,7 +197,7 @@ async fn an_insert_of_unknown_outcome_is_refused_if_another_won() {
     assert_eq!(insert(&*other, theirs.clone()).await, PutResult::Done);
     proxied.be_honest();
     assert_eq!(inserting.await.unwrap().unwrap(), PutResult::Refused);
-    assert_eq!(other.lookup(&theirs.head.slug).await.unwrap(), Lookup::Active(theirs));
+    assert_eq!(other.lookup(&theirs.head.slug).await.unwrap(), Some(Record::Active(theirs)));
 }
 
 #[tokio::test]
@@ -227,7 +227,7 @@ async fn too_many_calls_at_once_are_refused_and_never_sent() {
     assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
     proxied.be_honest();
     assert_eq!(inserting.await.unwrap().unwrap(), PutResult::Done);
-    assert_eq!(proxied.store.lookup(&second.head.slug).await.unwrap(), Lookup::Absent);
+    assert_eq!(proxied.store.lookup(&second.head.slug).await.unwrap(), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -259,7 +259,7 @@ async fn three_hung_pages_cost_other_pages_nothing() {
         silenced.recv().await.unwrap();
     }
     for round in 0..5 {
-        assert_eq!(proxied.store.lookup(&present.head.slug).await.unwrap(), Lookup::Active(present.clone()));
+        assert_eq!(proxied.store.lookup(&present.head.slug).await.unwrap(), Some(Record::Active(present.clone())));
         let next = edited(&present, &format!("round {round}"));
         let next_record = Record::Active(next.clone());
         assert_eq!(replace(&*proxied.store, &present.head, next_record).await, PutResult::Done);

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use handbill::app::{Deps, PublicSettings, public};
 use handbill_pages::ports::page_store::{Expected, PageStore, PutResult, StoreError};
 use handbill_pages::values::origin::Origin;
-use handbill_pages::values::record::{Lookup, Record};
+use handbill_pages::values::record::Record;
 use handbill_test_support::histories::in_process::InProcess;
 use handbill_test_support::histories::transport::Transport;
 use handbill_test_support::pages::{edited, insert, page};
@@ -184,5 +184,5 @@ async fn what_cannot_be_answered_in_time_is_not_sent() {
     assert!(matches!(unanswered, Err(StoreError::Unavailable(_))), "{unanswered:?}");
     assert!(began.elapsed() < PATIENT.attempt, "the store's own limits are longer: {:?}", began.elapsed());
     proxied.rules(Vec::new(), Vec::new());
-    assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page));
+    assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Some(Record::Active(page)));
 }

@@ -3,7 +3,7 @@
 use handbill_pages::values::archive::{ArchivedPage, Encoder, record_line};
 use handbill_pages::values::content::Content;
 use handbill_pages::values::head::PageHead;
-use handbill_pages::values::record::{Lookup, Record};
+use handbill_pages::values::record::Record;
 use handbill_pages::values::takedown::{Takedown, TakedownReason};
 use handbill_pages::values::timestamp::UnixMillis;
 use handbill_test_support::pages::{CREATED, replace, with_head};
@@ -172,8 +172,8 @@ async fn an_export_has_what_changed_is_hidden_or_some_fields() {
 }
 
 /// Another state of `page` with its version, written later: another text, and hidden or not.
-fn later_state(page: Lookup, hiding: Option<Takedown>) -> Record<ArchivedPage> {
-    let (Lookup::Active(page) | Lookup::Hidden(page, _)) = page else { panic!("it is there") };
+fn later_state(page: Option<Record>, hiding: Option<Takedown>) -> Record<ArchivedPage> {
+    let Some(Record::Active(page) | Record::Hidden(page, _)) = page else { panic!("it is there") };
     let at = UnixMillis::new(page.head.changed_at.get() + 60_000);
     let head = PageHead { updated_at: at, changed_at: at, ..page.head.clone() };
     let archived = ArchivedPage { head, content: Content::parse("imported").unwrap() };
@@ -183,8 +183,8 @@ fn later_state(page: Lookup, hiding: Option<Takedown>) -> Record<ArchivedPage> {
     }
 }
 
-fn described(found: Lookup) -> String {
-    let record = found.record().expect("no slug becomes free again");
+fn described(found: Option<Record>) -> String {
+    let record = found.expect("no slug becomes free again");
     let by = if let Record::Hidden(_, takedown) = &record { format!(" by {}", takedown.by) } else { String::new() };
     let page = record.page().map(|page| (page.head.state.details.title().unwrap(), page.text.content.as_str()));
     let page = page.map(|(title, text)| format!(" {title}: {text}")).unwrap_or_default();
@@ -235,7 +235,7 @@ async fn an_import_of_the_same_version_beside_a_change_is_not_overwritten_and_st
 async fn members_that_are_not_known_survive_writes_an_export_and_an_import() {
     let (from, to) = (Operated::start(), Operated::start());
     let page = from.app.publish("A title", "A text.").await;
-    let Lookup::Active(stored) = from.app.stored(&page.slug).await else { panic!("it is there") };
+    let Some(Record::Active(stored)) = from.app.stored(&page.slug).await else { panic!("it is there") };
     let later = with_head(&stored, |mut head| {
         head.unknown.insert("pinned".to_owned(), json!({"until": 1}));
         head.state.details.unknown.insert("series".to_owned(), json!(["a", null]));
@@ -255,6 +255,6 @@ async fn members_that_are_not_known_survive_writes_an_export_and_an_import() {
         assert_eq!(head["pinned"], json!({"until": 1}));
     }
     to.app.delete(&page).await.expect_status(204);
-    let Lookup::Deleted(tombstone) = to.app.stored(&page.slug).await else { panic!("it is deleted") };
+    let Some(Record::Deleted(tombstone)) = to.app.stored(&page.slug).await else { panic!("it is deleted") };
     assert!(tombstone.unknown.is_empty(), "nothing of a deleted page stays");
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use handbill_pages::values::record::Lookup;
+use handbill_pages::values::record::Record;
 use serde_json::{Value, json};
 
 use super::Operated;
@@ -29,7 +29,10 @@ async fn a_hidden_page_is_deleted_to_everybody() {
     let (page, deleted) = (operated.app.published().await, operated.app.deleted().await);
     assert_eq!(outcomes(&operated.hide(&[&page.slug]).await), ["hidden"]);
     operated.assert_deleted_to_everybody(&page, &deleted).await;
-    assert!(matches!(operated.app.stored(&page.slug).await, Lookup::Hidden(..)), "the owner's delete changed nothing");
+    assert!(
+        matches!(operated.app.stored(&page.slug).await, Some(Record::Hidden(..))),
+        "the owner's delete changed nothing"
+    );
 }
 
 #[tokio::test]
@@ -47,7 +50,7 @@ async fn a_page_that_is_shown_again_is_as_it_was_with_its_key() {
     assert_eq!((read.field("title"), read.field("content")), ("A title".to_owned(), "A text.".to_owned()));
     operated.app.update(&page, json!({"content": "More."})).await.expect_status(200);
     operated.app.delete(&page).await.expect_status(204);
-    let Lookup::Deleted(tombstone) = operated.app.stored(&page.slug).await else { panic!("it is deleted") };
+    let Some(Record::Deleted(tombstone)) = operated.app.stored(&page.slug).await else { panic!("it is deleted") };
     assert_eq!(tombstone.state, None, "its owner deleted it");
 }
 

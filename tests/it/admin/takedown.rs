@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use handbill_pages::ports::page_store::{Expected, PageStore};
-use handbill_pages::values::record::{Lookup, Record};
+use handbill_pages::values::record::Record;
 use handbill_store_sqlite::{JOURNAL_FILE, SqliteStore};
 use handbill_test_support::pages::{damage, page};
 use serde_json::json;
@@ -181,7 +181,7 @@ async fn inspect_shows_facts_of_a_page_and_not_its_text_or_key() {
         (&json!("active"), &json!("A title"), &json!(1))
     );
     assert_eq!((&found["hosts"], &found["content_bytes"]), (&json!(["a.example", "b.example"]), &json!(text.len())));
-    let Lookup::Active(stored) = operated.app.stored(&page.slug).await else { panic!("it can be read") };
+    let Some(Record::Active(stored)) = operated.app.stored(&page.slug).await else { panic!("it can be read") };
     let hash =
         stored.head.state.key_hash.as_bytes().iter().fold(String::new(), |hash, byte| format!("{hash}{byte:02x}"));
     for hidden in [page.key.as_str(), &hash] {

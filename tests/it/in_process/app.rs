@@ -23,7 +23,7 @@ use handbill_pages::service::{PublishingPolicy, RenderInPlace};
 use handbill_pages::values::client::SharedNetwork;
 use handbill_pages::values::origin::{Authority, Origin};
 use handbill_pages::values::quota::Quota;
-use handbill_pages::values::record::Lookup;
+use handbill_pages::values::record::Record;
 use handbill_pages::values::slug::Slug;
 use handbill_store_sqlite::SqliteStore;
 use http::header::CONTENT_LENGTH;
@@ -201,7 +201,7 @@ impl TestApp {
     }
 
     /// The page as the store holds it, read without any rule of the service.
-    pub(crate) async fn stored(&self, slug: &str) -> Lookup {
+    pub(crate) async fn stored(&self, slug: &str) -> Option<Record> {
         self.store.lookup(&Slug::parse(slug).unwrap()).await.unwrap()
     }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use handbill_pages::ports::page_store::{Expected, PageStore, PutResult, StoreError};
 use handbill_pages::values::head::PageHead;
-use handbill_pages::values::record::{Lookup, Record};
+use handbill_pages::values::record::Record;
 use handbill_pages::values::slug::{SECRET_BYTES, Slug, SlugSecret};
 use tokio::task::yield_now;
 
@@ -46,9 +46,9 @@ impl HeadsFirst {
     }
 
     /// Lets other requests go on, then reads the record under `slug`.
-    async fn read(&self, slug: &Slug) -> Lookup {
+    async fn read(&self, slug: &Slug) -> Option<Record> {
         yield_now().await;
-        self.state().records.get(slug).cloned().into()
+        self.state().records.get(slug).cloned()
     }
 }
 
@@ -58,13 +58,13 @@ impl PageStore for HeadsFirst {
         Ok(SlugSecret::from_bytes([7; SECRET_BYTES]))
     }
 
-    async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
+    async fn lookup(&self, slug: &Slug) -> Result<Option<Record>, StoreError> {
         self.state().lookups += 1;
         Ok(self.read(slug).await)
     }
 
-    async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
-        Ok(self.read(slug).await.map(|page| page.head.clone()))
+    async fn head(&self, slug: &Slug) -> Result<Option<Record<PageHead>>, StoreError> {
+        Ok(self.read(slug).await.map(|found| found.map(|page| page.head.clone())))
     }
 
     async fn put(&self, expected: Expected, next: Record, _: Option<Instant>) -> Result<PutResult, StoreError> {

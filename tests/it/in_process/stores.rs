@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use handbill_pages::ports::page_store::{ChangeListener, Expected, PageStore, PutResult, StoreError};
 use handbill_pages::values::head::PageHead;
-use handbill_pages::values::record::{Lookup, Record};
+use handbill_pages::values::record::Record;
 use handbill_pages::values::slug::{Slug, SlugSecret};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +142,7 @@ impl PageStore for WatchedStore {
         self.inner.slug_secret().await
     }
 
-    async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
+    async fn lookup(&self, slug: &Slug) -> Result<Option<Record>, StoreError> {
         self.pass(Operation::Lookup, None, self.inner.lookup(slug)).await
     }
 
@@ -150,7 +150,7 @@ impl PageStore for WatchedStore {
         self.inner.subscribe(kept)
     }
 
-    async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
+    async fn head(&self, slug: &Slug) -> Result<Option<Record<PageHead>>, StoreError> {
         self.pass(Operation::Lookup, None, self.inner.head(slug)).await
     }
 

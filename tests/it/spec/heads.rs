@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use handbill_pages::ports::page_store::{Expected, PageStore};
 use handbill_pages::values::markdown::RENDERER_VERSION;
-use handbill_pages::values::record::{Lookup, Record};
+use handbill_pages::values::record::Record;
 use handbill_pages::values::timestamp::UnixMillis;
 use handbill_test_support::pages::{replace, with_head};
 use serde_json::json;
@@ -64,7 +64,7 @@ async fn a_page_of_an_older_renderer_that_was_shown_again_is_edited_from_its_lat
     let store = HeadsFirst::new();
     let app = replica(&store);
     let page = app.published().await;
-    let Lookup::Active(current) = app.stored(&page.slug).await else { panic!("it is there") };
+    let Some(Record::Active(current)) = app.stored(&page.slug).await else { panic!("it is there") };
     let old = with_head(&current, |mut head| {
         head.state.renderer_version = RENDERER_VERSION - 1;
         head
@@ -75,7 +75,7 @@ async fn a_page_of_an_older_renderer_that_was_shown_again_is_edited_from_its_lat
     let shown = with_head(&old, |head| head.changed(UnixMillis::new(old.head.changed_at.get() + 3_600_000)));
     replace(&*store, &old.head, Record::Active(shown.clone())).await;
     app.update(&page, json!({"title": "Another"})).await.expect_status(200);
-    let Lookup::Active(stored) = app.stored(&page.slug).await else { panic!("it is there") };
+    let Some(Record::Active(stored)) = app.stored(&page.slug).await else { panic!("it is there") };
     assert!(stored.head.changed_at > shown.head.changed_at, "{stored:?}");
 }
 

@@ -8,7 +8,7 @@ use handbill_pages::ports::page_store::{Expected, PageStore, PutResult};
 use handbill_pages::values::head::{PageHead, PageVersion};
 use handbill_pages::values::markdown::{RENDERER_VERSION, Rendered};
 use handbill_pages::values::page::Page;
-use handbill_pages::values::record::{Lookup, Record};
+use handbill_pages::values::record::Record;
 use handbill_pages::values::slug::Slug;
 use handbill_test_support::pages::{page_at, replace};
 use serde_json::json;
@@ -224,7 +224,7 @@ async fn a_page_of_an_older_renderer_is_rendered_again_when_read() {
 /// The stored page. It must be there.
 async fn stored(app: &TestApp, page: &Published) -> Arc<Page> {
     match app.stored(&page.slug).await {
-        Lookup::Active(page) => page,
+        Some(Record::Active(page)) => page,
         other => panic!("{other:?}"),
     }
 }

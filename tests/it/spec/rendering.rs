@@ -8,7 +8,7 @@ use handbill_pages::ports::renderer::{ContentChecks, Purpose, RenderError, Rende
 use handbill_pages::service::RenderInPlace;
 use handbill_pages::values::content::Content;
 use handbill_pages::values::markdown::RENDERER_VERSION;
-use handbill_pages::values::record::{Lookup, Record};
+use handbill_pages::values::record::Record;
 use serde_json::json;
 
 use crate::in_process::app::{Setup, TestApp};
@@ -93,7 +93,7 @@ async fn each_rendering_names_its_purpose() {
     app.update(&page, json!({"content": "new"})).await.expect_status(200);
     app.send(markdown("# c").query("action=preview")).await.expect_status(200);
     assert_eq!(renderer.calls(), [Purpose::Write, Purpose::Write, Purpose::Preview]);
-    let Lookup::Active(stored) = app.stored(&page.slug).await else { panic!("it is there") };
+    let Some(Record::Active(stored)) = app.stored(&page.slug).await else { panic!("it is there") };
     let mut old = Arc::unwrap_or_clone(stored);
     old.head.state.renderer_version = RENDERER_VERSION - 1;
     let (other, renderer) = start(Setup::unlimited());

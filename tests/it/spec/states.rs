@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use handbill_pages::values::record::Lookup;
+use handbill_pages::values::record::Record;
 use serde_json::json;
 
 use crate::in_process::app::TestApp;
@@ -24,7 +24,7 @@ async fn a_deleted_page_is_410_on_every_operation_and_view() {
     app.get(&format!("/{slug}.md")).await.expect_error(410, "gone");
     app.send(Request::new("HEAD", format!("/api/pages/{slug}"))).await.expect_status(410);
     app.send(Request::new("HEAD", format!("/{slug}"))).await.expect_status(410);
-    assert!(matches!(app.stored(slug).await, Lookup::Deleted(_)));
+    assert!(matches!(app.stored(slug).await, Some(Record::Deleted(_))));
 }
 
 #[tokio::test]

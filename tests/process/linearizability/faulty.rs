@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use handbill_pages::ports::page_store::{ChangeListener, Expected, PageStore, PutResult, StoreError};
 use handbill_pages::values::head::PageHead;
 use handbill_pages::values::page::Page;
-use handbill_pages::values::record::{Lookup, Record};
+use handbill_pages::values::record::Record;
 use handbill_pages::values::slug::{SECRET_BYTES, Slug, SlugSecret};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,10 +79,10 @@ impl FaultyStore {
     }
 
     /// The record that a lookup shows in place of `found`.
-    fn shown(&self, slug: &Slug, found: Lookup) -> Lookup {
+    fn shown(&self, slug: &Slug, found: Option<Record>) -> Option<Record> {
         match (found, self.before(slug)) {
-            (Lookup::Active(_), Some(before)) if self.strikes(Fault::StaleRead) => Lookup::Active(before),
-            (Lookup::Deleted(_), Some(before)) if self.strikes(Fault::Revival) => Lookup::Active(before),
+            (Some(Record::Active(_)), Some(before)) if self.strikes(Fault::StaleRead) => Some(Record::Active(before)),
+            (Some(Record::Deleted(_)), Some(before)) if self.strikes(Fault::Revival) => Some(Record::Active(before)),
             (found, _) => found,
         }
     }
@@ -96,7 +96,7 @@ impl FaultyStore {
         let slug = next.slug().clone();
         let standing = self.inner.lookup(&slug).await?;
         let swapped = self.inner.put(expected, next, needed_by).await?;
-        if let (PutResult::Done, Lookup::Active(page)) = (swapped, standing) {
+        if let (PutResult::Done, Some(Record::Active(page))) = (swapped, standing) {
             self.before.lock().unwrap_or_else(PoisonError::into_inner).insert(slug, page);
         }
         Ok(swapped)
@@ -112,7 +112,7 @@ impl PageStore for FaultyStore {
         self.inner.slug_secret().await
     }
 
-    async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
+    async fn lookup(&self, slug: &Slug) -> Result<Option<Record>, StoreError> {
         self.inner.lookup(slug).await.map(|found| self.shown(slug, found))
     }
 
@@ -125,17 +125,17 @@ impl PageStore for FaultyStore {
         }
     }
 
-    async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
+    async fn head(&self, slug: &Slug) -> Result<Option<Record<PageHead>>, StoreError> {
         if matches!(self.fault, Fault::TextsApart | Fault::StaleHead) {
             let found = self.inner.head(slug).await?;
             return Ok(match (found, self.before(slug)) {
-                (Lookup::Active(_), Some(before)) if self.strikes(Fault::StaleHead) => {
-                    Lookup::Active(before.head.clone())
+                (Some(Record::Active(_)), Some(before)) if self.strikes(Fault::StaleHead) => {
+                    Some(Record::Active(before.head.clone()))
                 }
                 (found, _) => found,
             });
         }
-        Ok(self.lookup(slug).await?.map(|page| page.head.clone()))
+        Ok(self.lookup(slug).await?.map(|found| found.map(|page| page.head.clone())))
     }
 
     async fn put(&self, expected: Expected, next: Record, needed_by: Option<Instant>) -> Result<PutResult, StoreError> {
@@ -160,7 +160,7 @@ impl PageStore for FaultyStore {
             return Err(unknown());
         }
         let expected = match (self.fault, self.inner.lookup(next.slug()).await?) {
-            (Fault::UncheckedSwap, Lookup::Active(standing)) => Expected::page(&standing.head),
+            (Fault::UncheckedSwap, Some(Record::Active(standing))) => Expected::page(&standing.head),
             _ => expected,
         };
         self.swap(expected, next, needed_by).await

@@ -18,9 +18,8 @@ use thiserror::Error;
 use tokio::time::Instant;
 
 use crate::values::head::{Head, PageHead, PageVersion};
-use crate::values::record::{Lookup, Record};
 use crate::values::slug::{Slug, SlugSecret};
-use crate::values::timestamp::UnixMillis;
+use crate::values::{record::Record, timestamp::UnixMillis};
 
 #[async_trait]
 pub trait PageStore: Send + Sync {
@@ -28,7 +27,7 @@ pub trait PageStore: Send + Sync {
     async fn slug_secret(&self) -> Result<SlugSecret, StoreError>;
 
     /// The record under `slug`, not older than the start of this call.
-    async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError>;
+    async fn lookup(&self, slug: &Slug) -> Result<Option<Record>, StoreError>;
 
     /// For OpenTelemetry (`db.system.name`).
     fn system(&self) -> Option<&'static str> {
@@ -42,8 +41,8 @@ pub trait PageStore: Send + Sync {
     }
 
     /// As [`PageStore::lookup`], without the text.
-    async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
-        Ok(self.lookup(slug).await?.map(|page| page.head.clone()))
+    async fn head(&self, slug: &Slug) -> Result<Option<Record<PageHead>>, StoreError> {
+        Ok(self.lookup(slug).await?.map(|found| found.map(|page| page.head.clone())))
     }
 
     /// Stores `next` if its slug has what is `expected`. A tombstone, and a page that this hides or shows, is in the

@@ -97,7 +97,10 @@ mod tests {
 
     #[test]
     fn the_systems_bytes_differ_from_draw_to_draw() {
-        let draw = || (0..100).map(|_| (&Random::System).next_u64()).collect::<Vec<_>>();
+        fn draw() -> Vec<u64> {
+            (0..100).map(|_| (&Random::System).next_u64()).collect()
+        }
+
         let mut all = [draw(), std::thread::spawn(draw).join().unwrap(), draw()].concat();
         all.sort_unstable();
         all.dedup();
@@ -107,8 +110,9 @@ mod tests {
     #[test]
     fn every_number_is_as_likely_as_any_other() {
         let next = AtomicU8::new(0);
-        let every_byte_in_turn = move |bytes: &mut [u8]| bytes.fill_with(|| next.fetch_add(1, Ordering::Relaxed));
-        let random = Random::Controlled(Arc::new(every_byte_in_turn));
+        let random = Random::Controlled(Arc::new(move |every_byte_in_turn: &mut [u8]| {
+            every_byte_in_turn.fill_with(|| next.fetch_add(1, Ordering::Relaxed));
+        }));
         let (mut indices, mut drawn) = (random.indices(), [0; 62]);
         for _ in 0..248 {
             drawn[indices.below(62)] += 1;

@@ -12,11 +12,10 @@ use super::{Limited, PageService};
 use crate::ports::page_store::{Expected, PutResult};
 use crate::ports::rate_limiter::LimitKind;
 use crate::ports::renderer::{ContentChecks, Purpose};
-use crate::values::record::{Lookup, Record};
 use crate::values::slug::{Reservation, Reserved, Slug, SlugSecret, SlugSuffix};
 use crate::values::title::{Title, TitleError};
 use crate::values::{
-    client::Client, details::Details, edit_key::EditKey, head::PageHead, markdown::Rendered, page::Page,
+    client::Client, details::Details, edit_key::EditKey, head::PageHead, markdown::Rendered, page::Page, record::Record,
 };
 
 /// With 28⁸ suffixes even a second try is rarer than a failing disk.
@@ -141,8 +140,8 @@ impl PageService {
             }
             if secret.is_some() {
                 match store_budget.wait(self.parts.store.lookup(&candidate.head.slug)).await? {
-                    Lookup::Active(page) if !page.head.state.key_hash.matches(key) => {}
-                    Lookup::Active(page)
+                    Some(Record::Active(page)) if !page.head.state.key_hash.matches(key) => {}
+                    Some(Record::Active(page))
                         if page.head.state.details == candidate.head.state.details
                             && page.text.content == candidate.text.content =>
                     {

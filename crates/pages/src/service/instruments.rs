@@ -223,8 +223,11 @@ mod tests {
 
     #[test]
     fn a_store_that_is_down_is_logged_once_a_minute() {
+        fn down() -> StoreError {
+            StoreError::Unavailable(NotReachedError.into())
+        }
+
         let calls = Instruments::new(CallMetrics::default(), Arc::new(SystemClock::new()));
-        let down = || StoreError::Unavailable(NotReachedError.into());
         let left_out = |error: &StoreError, seconds| calls.suppressed_before(error, Duration::from_secs(seconds));
         assert_eq!(left_out(&down(), 1), Some(0));
         assert!((0..100).all(|_| left_out(&down(), 60).is_none()));

@@ -25,7 +25,6 @@ mod error;
 mod import;
 mod in_use;
 mod instruments;
-mod large_reads;
 mod moderation;
 pub mod oauth;
 mod policy;
@@ -35,7 +34,6 @@ mod request;
 mod shared_reads;
 mod store;
 mod time_limits;
-mod turns;
 mod update;
 
 use std::{future::Future, sync::Arc};
@@ -46,26 +44,26 @@ use crate::ports::rate_limiter::{Attempt, LimitKind, Quotas, RateLimiter};
 use crate::ports::{clock::SharedClock, page_store::ChangeListener, random::Random, renderer::Renderer};
 use crate::values::client::{SharedNetwork, windows};
 use crate::values::slug::{Slug, SlugSecret};
-use crate::values::{client::Client, head::PageHead, page::Page, quota::Decision, record::Lookup};
+use crate::values::{client::Client, head::PageHead, page::Page, quota::Decision, record::Record};
 
 pub use create::{Created, Preview};
 pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
-pub use import::{Imported, Importer};
+pub use import::{Imported, Importer, Precedence};
+use in_use::Turns;
 use instruments::Observed;
 pub use instruments::{
     CALL, CallLabels, CallMetrics, DecisionLabels, Durations, HISTOGRAM_BUCKETS, TRACES, durations, seconds,
 };
-use large_reads::ReadBudget;
 pub use moderation::{ActOutcome, Found, Moderation};
 pub use oauth::{TokenClient, TokenForm};
 pub use policy::{PublishingPolicy, RefusalLabels};
+use read::ReadBudget;
 pub use read::{PageRead, Reading, is_current};
 pub use rendering::{RenderInPlace, RenderThreads};
 pub use request::{Body, Credential, LateBody, PageFields, Precondition, States};
 pub use store::SharedStore;
 use time_limits::StoreBudget;
 pub use time_limits::{DEADLINE, STORE_BUDGET};
-use turns::Turns;
 
 pub struct ServiceParts {
     pub store: SharedStore,
@@ -172,10 +170,10 @@ impl PageService {
     }
 }
 
-fn active<T>(found: Lookup<T>) -> Result<T, ServiceError> {
+fn active<T>(found: Option<Record<T>>) -> Result<T, ServiceError> {
     match found {
-        Lookup::Active(page) => Ok(page),
-        Lookup::Hidden(..) | Lookup::Deleted(_) => Err(ServiceError::Gone),
-        Lookup::Absent => Err(ServiceError::NotFound),
+        Some(Record::Active(page)) => Ok(page),
+        Some(Record::Hidden(..) | Record::Deleted(_)) => Err(ServiceError::Gone),
+        None => Err(ServiceError::NotFound),
     }
 }

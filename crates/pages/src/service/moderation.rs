@@ -7,8 +7,7 @@ use super::{SharedStore, error::ServiceError};
 use crate::ports::page_store::{Expected, PutResult, StoreError};
 use crate::ports::{clock::SharedClock, random::Random};
 use crate::values::head::{PageHead, PageVersion, Tombstone};
-use crate::values::record::{Lookup, Record};
-use crate::values::{page::Page, slug::Slug, takedown::Takedown, timestamp::UnixMillis};
+use crate::values::{page::Page, record::Record, slug::Slug, takedown::Takedown, timestamp::UnixMillis};
 
 #[derive(Clone)]
 pub struct Moderation {
@@ -20,7 +19,7 @@ pub struct Moderation {
 /// What an operator finds under a slug.
 #[derive(Clone, Debug)]
 pub enum Found {
-    Readable(Lookup),
+    Readable(Option<Record>),
     /// With its head if only the text is damaged.
     Unreadable {
         head: Option<Box<PageHead>>,
@@ -54,23 +53,23 @@ enum Next {
 impl Change<'_> {
     fn next(self, slug: &Slug, found: Found, now: UnixMillis) -> Next {
         match (self, found) {
-            (_, Found::Readable(Lookup::Absent)) => Next::Nothing(ActOutcome::NotFound),
-            (_, Found::Readable(Lookup::Deleted(tombstone))) => {
+            (_, Found::Readable(None)) => Next::Nothing(ActOutcome::NotFound),
+            (_, Found::Readable(Some(Record::Deleted(tombstone)))) => {
                 Next::Nothing(ActOutcome::Already(Record::Deleted(tombstone)))
             }
-            (Self::TakeDown(takedown), Found::Readable(Lookup::Active(page) | Lookup::Hidden(page, _))) => {
+            (Self::TakeDown(takedown), Found::Readable(Some(Record::Active(page) | Record::Hidden(page, _)))) => {
                 take_down(&page.head, takedown, now)
             }
-            (Self::Show(_), Found::Readable(Lookup::Active(page))) => {
+            (Self::Show(_), Found::Readable(Some(Record::Active(page)))) => {
                 Next::Nothing(ActOutcome::Already(Record::Active(page)))
             }
-            (Self::Hide(_), Found::Readable(Lookup::Hidden(page, takedown))) => {
+            (Self::Hide(_), Found::Readable(Some(Record::Hidden(page, takedown)))) => {
                 Next::Nothing(ActOutcome::Already(Record::Hidden(page, takedown)))
             }
-            (Self::Hide(takedown), Found::Readable(Lookup::Active(page))) => {
+            (Self::Hide(takedown), Found::Readable(Some(Record::Active(page)))) => {
                 Next::Write(Expected::page(&page.head), Record::Hidden(changed(&page, now), takedown.clone()))
             }
-            (Self::Show(by), Found::Readable(Lookup::Hidden(page, _))) => {
+            (Self::Show(by), Found::Readable(Some(Record::Hidden(page, _)))) => {
                 let mut shown = Arc::unwrap_or_clone(changed(&page, now));
                 shown.head.state.shown_by = Some(by.to_owned());
                 Next::Write(Expected::page(&page.head), Record::Active(Arc::new(shown)))
@@ -99,8 +98,7 @@ fn take_down(head: &PageHead, takedown: &Takedown, now: UnixMillis) -> Next {
 
 /// The outcome of a write of `ours` that the store did not confirm, after a look at the page; `None` if unknown.
 fn settled(ours: Record, found: Found) -> Option<ActOutcome> {
-    let Found::Readable(found) = found else { return None };
-    let found = found.record()?;
+    let Found::Readable(Some(found)) = found else { return None };
     match (&ours, &found) {
         _ if ours.head() == found.head() => Some(ActOutcome::Done(ours)),
         // Nothing follows a deletion, so ours was not done.
@@ -173,9 +171,9 @@ impl Moderation {
         store_budget: &mut StoreBudget,
     ) -> Result<Found, ServiceError> {
         let head = match store_budget.wait(self.store.head(slug)).await {
-            Ok(Lookup::Active(head) | Lookup::Hidden(head, _)) => Some(Box::new(head)),
-            Ok(Lookup::Deleted(tombstone)) => return Ok(Found::Readable(Lookup::Deleted(tombstone))),
-            Ok(Lookup::Absent) => return Ok(Found::Readable(Lookup::Absent)),
+            Ok(Some(Record::Active(head) | Record::Hidden(head, _))) => Some(Box::new(head)),
+            Ok(Some(Record::Deleted(tombstone))) => return Ok(Found::Readable(Some(Record::Deleted(tombstone)))),
+            Ok(None) => return Ok(Found::Readable(None)),
             Err(ServiceError::Store(StoreError::Unreadable(_))) => None,
             Err(error) => return Err(error),
         };

@@ -6,7 +6,7 @@ use super::error::{FormError, TokenError};
 use super::time_limits::{StoreBudget, deadline, until};
 use super::{Limited, PageService, request::Credential};
 use crate::ports::rate_limiter::LimitKind;
-use crate::values::{client::Client, edit_key::EditKey, record::Lookup, slug::Slug};
+use crate::values::{client::Client, edit_key::EditKey, record::Record, slug::Slug};
 
 /// RFC 6749 §4.4.
 pub const GRANT_TYPE: &str = "client_credentials";
@@ -62,7 +62,7 @@ impl PageService {
     /// Whether a page exists is not secret, so a missing page may take another time.
     async fn authenticated(&self, client: TokenClient, deadline: Instant) -> Result<EditKey, TokenError> {
         let slug = Slug::parse(&client.id).map_err(|_| TokenError::WrongClient)?;
-        let Lookup::Active(head) = StoreBudget::new(deadline).wait(self.parts.store.head(&slug)).await? else {
+        let Some(Record::Active(head)) = StoreBudget::new(deadline).wait(self.parts.store.head(&slug)).await? else {
             return Err(TokenError::WrongClient);
         };
         Ok(client.secret.open(head.state.key_hash).map_err(|_| TokenError::WrongClient)?.clone())

@@ -133,11 +133,8 @@ mod tests {
 
     /// Works that wait until the first value is dropped.
     fn gates(count: usize) -> (Vec<Sender<()>>, Vec<impl FnOnce(&str) -> bool + Send + 'static>) {
-        let gate = |()| {
-            let (open, opened) = mpsc::channel();
-            (open, move |_: &str| opened.recv().is_err())
-        };
-        std::iter::repeat_n((), count).map(gate).unzip()
+        let channels = std::iter::repeat_with(mpsc::channel).take(count);
+        channels.map(|(open, opened)| (open, move |_: &str| opened.recv().is_err())).unzip()
     }
 
     #[tokio::test]

@@ -121,9 +121,12 @@ mod tests {
 
         /// A read in a task of its own.
         fn reader(self: &Arc<Self>) -> JoinHandle<Read> {
-            let record = Arc::clone(self);
-            tokio::spawn(async move { record.read().await })
+            tokio::spawn(read_of(Arc::clone(self)))
         }
+    }
+
+    async fn read_of(record: Arc<Growing>) -> Read {
+        record.read().await
     }
 
     /// For each number in `starts`, yields that many times, commits, and starts a reader. Returns how many readers got
@@ -155,11 +158,7 @@ mod tests {
             let stale = runtime.block_on(async {
                 let record = Growing::new(turns);
                 let of = Arc::clone(&record);
-                let read = move || {
-                    let record = Arc::clone(&of);
-                    async move { record.read().await }.boxed()
-                };
-                stale_answers(record, read, &starts).await
+                stale_answers(record, move || read_of(Arc::clone(&of)).boxed(), &starts).await
             });
             prop_assert_eq!(stale, 0);
         }
@@ -172,9 +171,12 @@ mod tests {
         let joins_running = move || {
             let mut running = running.lock();
             let record = Arc::clone(&store);
-            let fresh = || async move { record.load().await.unwrap() }.boxed().shared();
             let read = running.take().filter(|read: &Shared<_>| read.peek().is_none());
-            running.insert(read.unwrap_or_else(fresh)).clone().map(Ok).boxed()
+            running
+                .insert(read.unwrap_or_else(|| async move { record.load().await.unwrap() }.boxed().shared()))
+                .clone()
+                .map(Ok)
+                .boxed()
         };
         assert!(stale_answers(record, joins_running, &[0, 3, 0, 2, 4, 1]).await > 0);
     }

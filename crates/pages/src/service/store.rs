@@ -8,9 +8,8 @@ use super::instruments::{CallMetrics, Instruments};
 use super::shared_reads::SharedReads;
 use crate::ports::clock::SharedClock;
 use crate::ports::page_store::{ChangeListener, Expected, PageStore, PutResult, StoreError};
-use crate::values::head::PageHead;
-use crate::values::record::{Lookup, Record};
 use crate::values::slug::{Slug, SlugSecret};
+use crate::values::{head::PageHead, record::Record};
 
 /// Concurrent reads of one page share a call. Clones share it.
 #[derive(Clone)]
@@ -22,8 +21,8 @@ pub struct SharedStore {
 
 #[derive(Default)]
 struct Shared {
-    lookups: SharedReads<Slug, Lookup>,
-    heads: SharedReads<Slug, Lookup<PageHead>>,
+    lookups: SharedReads<Slug, Option<Record>>,
+    heads: SharedReads<Slug, Option<Record<PageHead>>>,
 }
 
 impl SharedStore {
@@ -53,13 +52,13 @@ impl SharedStore {
         self.store.slug_secret().await
     }
 
-    pub(super) async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
-        let load = async { self.call("lookup", Lookup::name, self.store.lookup(slug)).await };
+    pub(super) async fn lookup(&self, slug: &Slug) -> Result<Option<Record>, StoreError> {
+        let load = async { self.call("lookup", |found| name_of(found.as_ref()), self.store.lookup(slug)).await };
         self.shared.lookups.read(slug, load).await
     }
 
-    pub(super) async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
-        let load = async { self.call("head", Lookup::name, self.store.head(slug)).await };
+    pub(super) async fn head(&self, slug: &Slug) -> Result<Option<Record<PageHead>>, StoreError> {
+        let load = async { self.call("head", |found| name_of(found.as_ref()), self.store.head(slug)).await };
         self.shared.heads.read(slug, load).await
     }
 
@@ -74,7 +73,11 @@ impl SharedStore {
             Expected::State(..) => ("compare_and_set", "stale"),
             Expected::Unreadable => ("delete_unreadable", "stale"),
         };
-        let name = |answer: &PutResult| if *answer == PutResult::Done { "done" } else { refused };
-        self.call(operation, name, self.store.put(expected, next, needed_by)).await
+        let put = self.store.put(expected, next, needed_by);
+        self.call(operation, |answer| if *answer == PutResult::Done { "done" } else { refused }, put).await
     }
+}
+
+fn name_of<T>(found: Option<&Record<T>>) -> &'static str {
+    found.map_or("absent", Record::name)
 }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::error::{BodyError, ServiceError};
 use super::request::{Body, Credential, LateBody, PageFields, PageUpdate, Precondition, TextUpdate, check_text};
 use super::time_limits::{StoreBudget, back_off, deadline, until};
-use super::{Limited, PageService, large_reads::ReadPermit};
+use super::{Limited, PageService, read::ReadPermit};
 use crate::ports::page_store::{Expected, PutResult};
 use crate::ports::{rate_limiter::LimitKind, renderer::RenderOutcome};
 use crate::values::head::{PageHead, PageState};

@@ -165,7 +165,10 @@ mod tests {
 
     #[test]
     fn only_addresses_that_no_person_has_are_told_by_their_network() {
-        let network = |address: &str| private_network(address.parse().unwrap()).map(|network| network.to_string());
+        fn network(address: &str) -> Option<String> {
+            private_network(address.parse().unwrap()).map(|network| network.to_string())
+        }
+
         for (address, expected) in [
             ("127.0.0.1", "127.0.0.0/24"),
             ("10.42.7.9", "10.42.7.0/24"),

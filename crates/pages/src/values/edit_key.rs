@@ -88,8 +88,8 @@ impl EditKey {
 
     /// Also between invisible characters. Takes time linear in the text.
     pub fn occurs_in(&self, text: &str) -> bool {
-        let is_seen = |character: &char| character.is_ascii() || !is_ignorable(*character);
-        text.chars().filter(is_seen).collect::<String>().contains(self.reveal())
+        let seen: String = text.chars().filter(|&c| c.is_ascii() || !is_ignorable(c)).collect();
+        seen.contains(self.reveal())
     }
 }
 
@@ -168,10 +168,11 @@ mod tests {
 
     #[test]
     fn a_key_of_a_client_has_20_different_characters() {
-        let key = |different: u8| {
+        fn key(different: u8) -> Result<EditKey, NotANewKey> {
             let chars: String = (0..43).map(|at| char::from(b'A' + at % different)).collect();
             EditKey::parse_new(&format!("hbk_{chars}"))
-        };
+        }
+
         assert!(key(20).is_ok());
         assert_eq!(key(19).unwrap_err(), NotANewKey::FewCharacters);
         assert_eq!(EditKey::parse_new("hbk_short").unwrap_err(), NotANewKey::Shape);

@@ -8,9 +8,12 @@ pub fn encode(bytes: &[u8]) -> String {
 
 /// `None` unless all are digits in pairs.
 pub fn decode(digits: &str) -> Option<Vec<u8>> {
-    let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
     let pairs = digits.as_bytes().chunks(2);
     pairs.map(|pair| if let [high, low] = *pair { Some(value(high)? << 4 | value(low)?) } else { None }).collect()
+}
+
+fn value(digit: u8) -> Option<u8> {
+    u8::try_from(char::from(digit).to_digit(16)?).ok()
 }
 
 #[cfg(test)]

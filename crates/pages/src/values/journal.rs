@@ -8,9 +8,8 @@ use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr};
 
 use super::head::{Head, Live, PageVersion, State, Tombstone};
-use super::record::{Lookup, Record};
 use super::takedown::{Takedown, TakedownReason};
-use super::{page::Page, slug::Slug, timestamp::UnixMillis};
+use super::{page::Page, record::Record, slug::Slug, timestamp::UnixMillis};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
@@ -110,13 +109,11 @@ impl Line {
 
 impl Act {
     /// The record that repeats this act on what a restored store has under its slug; `None` if that stays.
-    pub fn after(&self, found: Lookup) -> Option<Record> {
-        let found = found.record();
-        let next = self.on(found.as_ref().map(Record::head).as_ref())?;
-        let text = found.as_ref().and_then(Record::page).map(|page| &page.text);
+    pub fn after(&self, found: Option<&Record>) -> Option<Record> {
+        let next = self.on(found.map(Record::head).as_ref())?;
+        let text = found.and_then(Record::page).map(|page| &page.text);
         // An act shows and hides only a page that is there.
-        let with_text = |head| text.map(|text| Arc::new(Page { head, text: text.clone() })).ok_or(());
-        Record::from(next).try_map(with_text).ok()
+        Record::from(next).try_map(|head| text.map(|text| Arc::new(Page { head, text: text.clone() })).ok_or(())).ok()
     }
 
     /// Only times compare, because a restored page continues from an older version. An absent page that was hidden is deleted, so
@@ -243,7 +240,10 @@ mod tests {
 
     #[test]
     fn an_absent_page_that_was_hidden_is_deleted() {
-        let on_nothing = |kind| line(kind, 5, 31).act().unwrap().on(None);
+        fn on_nothing(kind: Kind) -> Option<Head> {
+            line(kind, 5, 31).act().unwrap().on(None)
+        }
+
         assert_eq!(on_nothing(Kind::Show), None);
         for (kind, is_takedown) in [(Kind::Delete, false), (Kind::Hide, true)] {
             let tombstone = on_nothing(kind).unwrap();
@@ -272,7 +272,10 @@ mod tests {
 
     #[test]
     fn no_page_is_hidden_again_that_was_shown_later() {
-        let of = |slug: &str, kind, at| Line { slug: slug.to_owned(), ..line(kind, 5, at) };
+        fn of(slug: &str, kind: Kind, at: i64) -> Line {
+            Line { slug: slug.to_owned(), ..line(kind, 5, at) }
+        }
+
         let lines = [
             of("a-22222222", Kind::Show, 3),
             of("a-22222222", Kind::Hide, 2),

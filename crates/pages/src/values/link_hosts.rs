@@ -37,7 +37,6 @@ impl UrlPrefix {
 
     fn of(url: &Url) -> Option<Self> {
         let host = ["http", "https"].contains(&url.scheme()).then(|| url.host_str().and_then(parse_host))??;
-        let decoded = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
         let mut path = decoded(url.path());
         while path.contains("//") {
             path = path.replace("//", "/");
@@ -68,8 +67,7 @@ pub fn parse_host(text: &str) -> Option<String> {
     let is_bare_ipv6 = text.contains(':') && !text.starts_with('[');
     let host = if is_bare_ipv6 { Host::parse(&format!("[{text}]")) } else { Host::parse(text) }.ok()?;
     // The URL standard also allows characters such as `*`.
-    let is_in_name = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
-    if matches!(&host, Host::Domain(name) if !name.chars().all(is_in_name)) {
+    if matches!(&host, Host::Domain(name) if !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))) {
         return None;
     }
     let host = match host {
@@ -90,13 +88,21 @@ fn hosts(address: &str) -> Vec<String> {
     if url.scheme() != "mailto" {
         return url.host_str().and_then(parse_host).into_iter().collect();
     }
-    let is_recipient = |name: &str| ["to", "cc", "bcc"].iter().any(|field| name.eq_ignore_ascii_case(field));
-    let fields = url.query_pairs().filter_map(|(name, value)| is_recipient(&name).then_some(value));
+    let fields = url.query_pairs().filter(|(name, _)| ["to", "cc", "bcc"].contains(&&*name.to_ascii_lowercase()));
+    let fields = fields.map(|(_, value)| value);
     let recipients: Vec<_> = fields.chain([percent_decode_str(url.path()).decode_utf8_lossy()]).collect();
     // Programs disagree on separators, so each `@` counts.
-    let is_end = |c: char| c.is_whitespace() || c.is_control() || ",;:<>()[]\"&".contains(c);
-    let host = |rest: &str| rest.trim_start_matches(['[', ' ', '\t']).split(is_end).next().and_then(parse_host);
-    recipients.iter().flat_map(|recipients| recipients.split('@').skip(1)).filter_map(host).collect()
+    recipients.iter().flat_map(|recipients| recipients.split('@').skip(1)).filter_map(host_of_recipient).collect()
+}
+
+fn host_of_recipient(rest: &str) -> Option<String> {
+    let rest = rest.trim_start_matches(['[', ' ', '\t']);
+    let end = rest.find(|c: char| c.is_whitespace() || c.is_control() || ",;:<>()[]\"&".contains(c));
+    parse_host(&rest[..end.unwrap_or(rest.len())])
+}
+
+fn decoded(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]
@@ -172,7 +178,10 @@ mod tests {
 
     #[test]
     fn a_place_includes_all_below_it_and_nothing_beside_it() {
-        let place = |text: &str| UrlPrefix::parse(text).unwrap();
+        fn place(text: &str) -> UrlPrefix {
+            UrlPrefix::parse(text).unwrap()
+        }
+
         let form = place("docs.example/forms/x");
         for below in [
             "https://docs.example/forms/x",

@@ -17,7 +17,6 @@ pub mod hex;
 pub mod journal;
 pub mod link_hosts;
 pub mod origin;
-pub mod packed_text;
 pub mod page;
 pub mod quota;
 pub mod record;

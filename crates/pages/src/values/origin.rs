@@ -150,7 +150,10 @@ mod tests {
 
     #[test]
     fn the_origin_of_a_listener_has_no_default_port() {
-        let origin = |address: &str| Origin::of_listener(address.parse().unwrap()).to_string();
+        fn origin(address: &str) -> String {
+            Origin::of_listener(address.parse().unwrap()).to_string()
+        }
+
         assert_eq!(origin("127.0.0.1:80"), "http://127.0.0.1");
         assert_eq!(origin("[::1]:8080"), "http://[::1]:8080");
         assert_eq!(origin("[fe80::1%2]:8080"), "http://[fe80::1%2]:8080");
@@ -200,7 +203,10 @@ mod tests {
 
     #[test]
     fn a_machine_calls_itself_by_its_loopback_names() {
-        let is_local = |host| Origin::parse(&format!("http://{host}")).unwrap().is_local();
+        fn is_local(host: &str) -> bool {
+            Origin::parse(&format!("http://{host}")).unwrap().is_local()
+        }
+
         for local in ["localhost:80", "127.0.0.1", "127.9.8.7:1", "[::1]:8080", "0.0.0.0"] {
             assert!(is_local(local), "{local}");
         }

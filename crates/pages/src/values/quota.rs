@@ -75,8 +75,8 @@ impl Quota {
         let remaining = u32::try_from(limit.saturating_sub(times.len())).unwrap_or(u32::MAX);
         // After the limit was lowered, several must leave first.
         let must_leave = times.len().saturating_sub(limit);
-        let leaves_at = |&at: &u64| Duration::from_nanos(at) + self.window;
-        let more_after = times.get(must_leave).map_or(Duration::ZERO, |at| leaves_at(at).saturating_sub(now));
+        let leaves_at = times.get(must_leave).map_or(Duration::ZERO, |&at| Duration::from_nanos(at) + self.window);
+        let more_after = leaves_at.saturating_sub(now);
         Decision { admitted, quota: *self, remaining, more_after }
     }
 
@@ -131,12 +131,11 @@ mod tests {
 
     #[test]
     fn a_client_sees_its_own_quota_and_the_narrowest_numbers() {
-        let decision = |limit, remaining, seconds| Decision {
-            admitted: true,
-            quota: Quota { limit, window: HOUR },
-            remaining,
-            more_after: Duration::from_secs(seconds),
-        };
+        fn decision(limit: u32, remaining: u32, seconds: u64) -> Decision {
+            let quota = Quota { limit, window: HOUR };
+            Decision { admitted: true, quota, remaining, more_after: Duration::from_secs(seconds) }
+        }
+
         let own = decision(10, 5, 60);
         assert_eq!(own.restricted_by([decision(80, 70, 10), decision(640, 600, 5)]), own);
         assert_eq!(own.restricted_by([decision(80, 3, 10)]), decision(10, 3, 10));

@@ -17,15 +17,6 @@ pub enum Record<T = Arc<Page>> {
     Deleted(Tombstone),
 }
 
-/// What any slug has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Lookup<T = Arc<Page>> {
-    Active(T),
-    Hidden(T, Takedown),
-    Deleted(Tombstone),
-    Absent,
-}
-
 impl<T> Record<T> {
     pub fn try_map<U, E>(self, map: impl FnOnce(T) -> Result<U, E>) -> Result<Record<U>, E> {
         Ok(match self {
@@ -132,51 +123,5 @@ impl From<Head> for Record<PageHead> {
             State::Hidden(live, takedown) => Self::Hidden(head.map_state(|()| live), takedown),
             State::Deleted(takedown) => Self::Deleted(head.map_state(|()| takedown)),
         }
-    }
-}
-
-impl<T> Lookup<T> {
-    pub fn map<U>(self, map: impl FnOnce(T) -> U) -> Lookup<U> {
-        self.record().map(|record| record.map(map)).into()
-    }
-
-    pub fn record(self) -> Option<Record<T>> {
-        match self {
-            Self::Active(page) => Some(Record::Active(page)),
-            Self::Hidden(page, takedown) => Some(Record::Hidden(page, takedown)),
-            Self::Deleted(tombstone) => Some(Record::Deleted(tombstone)),
-            Self::Absent => None,
-        }
-    }
-
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Active(_) => "active",
-            Self::Hidden(..) => "hidden",
-            Self::Deleted(_) => "deleted",
-            Self::Absent => "absent",
-        }
-    }
-}
-
-impl Lookup {
-    pub fn head(&self) -> Option<Head> {
-        self.clone().record().map(|record| record.head())
-    }
-}
-
-impl<T> From<Record<T>> for Lookup<T> {
-    fn from(record: Record<T>) -> Self {
-        match record {
-            Record::Active(page) => Self::Active(page),
-            Record::Hidden(page, takedown) => Self::Hidden(page, takedown),
-            Record::Deleted(tombstone) => Self::Deleted(tombstone),
-        }
-    }
-}
-
-impl<T> From<Option<Record<T>>> for Lookup<T> {
-    fn from(found: Option<Record<T>>) -> Self {
-        found.map_or(Self::Absent, Self::from)
     }
 }

@@ -110,7 +110,10 @@ mod tests {
 
     #[test]
     fn who_takes_a_page_down_is_named_in_one_short_line() {
-        let by = |by: &str| Takedown::new(TakedownReason::Spam, by).map(|takedown| takedown.by);
+        fn by(by: &str) -> Result<String, TakedownError> {
+            Takedown::new(TakedownReason::Spam, by).map(|takedown| takedown.by)
+        }
+
         assert_eq!(by("  abuse desk, ticket 7 "), Ok("abuse desk, ticket 7".to_owned()));
         assert_eq!(by(&"ü".repeat(MAX_BY_CHARS)), Ok("ü".repeat(MAX_BY_CHARS)));
         assert_eq!(by(&"ü".repeat(MAX_BY_CHARS + 1)), Err(TakedownError::LongName));

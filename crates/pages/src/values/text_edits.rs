@@ -97,8 +97,8 @@ fn place(text: &str, at: usize, within: Range<usize>) -> Place {
     let start = text[..at].char_indices().rev().take(SHOWN_CHARS / 2).last().map_or(at, |(start, _)| start);
     let end = text[at..].char_indices().nth(SHOWN_CHARS / 2).map_or(text.len(), |(length, _)| at + length);
     let (start, end) = (start.max(within.start), end.min(within.end));
-    let ellipsis = |cut: bool| if cut { "…" } else { "" };
-    let words = format!("{}{}{}", ellipsis(start > 0), &text[start..end], ellipsis(end < text.len()));
+    let [before, after] = [start > 0, end < text.len()].map(|is_cut| if is_cut { "…" } else { "" });
+    let words = format!("{before}{}{after}", &text[start..end]);
     Place { line: text[..at].matches('\n').count() + 1, words }
 }
 

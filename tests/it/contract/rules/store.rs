@@ -13,7 +13,7 @@ use handbill_pages::values::edit_key::EditKeyHash;
 use handbill_pages::values::head::{Head, Live, PageHead, PageVersion};
 use handbill_pages::values::language::Language;
 use handbill_pages::values::page::{Page, PageText};
-use handbill_pages::values::record::{Lookup, Record};
+use handbill_pages::values::record::Record;
 use handbill_pages::values::slug::Slug;
 use handbill_pages::values::takedown::{Takedown, TakedownReason};
 use handbill_pages::values::timestamp::UnixMillis;
@@ -64,7 +64,12 @@ async fn every_field_of_a_page_is_kept() {
         for title in [None, Some(Title::parse("A title").unwrap())] {
             let page = full_page(title);
             insert(&*store.backend, page.clone()).await;
-            assert_eq!(store.backend.lookup(&page.head.slug).await.unwrap(), Lookup::Active(page), "{}", store.name);
+            assert_eq!(
+                store.backend.lookup(&page.head.slug).await.unwrap(),
+                Some(Record::Active(page)),
+                "{}",
+                store.name
+            );
         }
     }
 }
@@ -79,7 +84,7 @@ async fn content_is_kept_byte_for_byte() {
         for content in [largest.as_str(), unusual, " ", &"👍".repeat(25_600)] {
             let page = Arc::new(page(content));
             insert(&*store.backend, page.clone()).await;
-            let Lookup::Active(found) = store.backend.lookup(&page.head.slug).await.unwrap() else {
+            let Some(Record::Active(found)) = store.backend.lookup(&page.head.slug).await.unwrap() else {
                 panic!("{}", store.name)
             };
             assert_eq!(found.text.content.as_str().as_bytes(), content.as_bytes(), "{}", store.name);
@@ -96,7 +101,12 @@ async fn a_taken_slug_is_refused_and_its_page_stays() {
         insert(&*store.backend, first.clone()).await;
         let inserted = insert(&*store.backend, second).await;
         assert_eq!(inserted, PutResult::Refused, "{}", store.name);
-        assert_eq!(store.backend.lookup(&first.head.slug).await.unwrap(), Lookup::Active(first), "{}", store.name);
+        assert_eq!(
+            store.backend.lookup(&first.head.slug).await.unwrap(),
+            Some(Record::Active(first)),
+            "{}",
+            store.name
+        );
     }
 }
 
@@ -121,7 +131,7 @@ async fn a_page_of_the_expected_version_is_replaced() {
             let swapped = replace(&*store.backend, &expected.head, Record::Active(next.clone())).await;
             assert_eq!(swapped, PutResult::Done, "{}", store.name);
             let found = store.backend.lookup(&next.head.slug).await.unwrap();
-            assert_eq!(found, Lookup::Active(next.clone()), "{}", store.name);
+            assert_eq!(found, Some(Record::Active(next.clone())), "{}", store.name);
             expected = next;
         }
     }
@@ -131,17 +141,17 @@ async fn a_page_of_the_expected_version_is_replaced() {
 async fn a_head_is_that_of_the_record() {
     for store in stores().await {
         let (name, store) = (store.name, store.backend);
-        assert_eq!(store.head(&slug()).await.unwrap(), Lookup::Absent, "{name}");
+        assert_eq!(store.head(&slug()).await.unwrap(), None, "{name}");
         let mut first = page("See <https://a.example>");
         first.head.state.renderer_version = 7;
         let first = Arc::new(first);
         insert(&*store, first.clone()).await;
-        let Lookup::Active(head) = store.head(&first.head.slug).await.unwrap() else { panic!("{name}") };
+        let Some(Record::Active(head)) = store.head(&first.head.slug).await.unwrap() else { panic!("{name}") };
         assert_eq!(head, first.head, "{name}");
 
         let deleted = first.head.tombstone(UnixMillis::new(CREATED + 5));
         replace(&*store, &first.head, Record::Deleted(deleted.clone())).await;
-        assert_eq!(store.head(&first.head.slug).await.unwrap(), Lookup::Deleted(deleted), "{name}");
+        assert_eq!(store.head(&first.head.slug).await.unwrap(), Some(Record::Deleted(deleted)), "{name}");
     }
 }
 
@@ -151,18 +161,18 @@ async fn a_new_title_keeps_the_text_and_a_new_text_replaces_it() {
         let (name, store) = (store.name, store.backend);
         let first = Arc::new(page("first"));
         insert(&*store, first.clone()).await;
-        let Lookup::Active(mut found) = store.lookup(&first.head.slug).await.unwrap() else { panic!("{name}") };
+        let Some(Record::Active(mut found)) = store.lookup(&first.head.slug).await.unwrap() else { panic!("{name}") };
         for round in 0..3 {
             let title = Patch::Set(Title::parse(&format!("Title {round}")).unwrap());
             let next =
                 with_head(&found, |head| head.updated(&DetailsPatch { title }, UnixMillis::new(CREATED + round)));
             let swapped = replace(&*store, &found.head, Record::Active(next.clone())).await;
             assert_eq!(swapped, PutResult::Done, "{name}");
-            let Lookup::Active(head) = store.head(&first.head.slug).await.unwrap() else { panic!("{name}") };
+            let Some(Record::Active(head)) = store.head(&first.head.slug).await.unwrap() else { panic!("{name}") };
             let next = edited(&next, content(round).as_str());
             let swapped = replace(&*store, &head, Record::Active(next.clone())).await;
             assert_eq!(swapped, PutResult::Done, "{name}");
-            let Lookup::Active(present) = store.lookup(&first.head.slug).await.unwrap() else { panic!("{name}") };
+            let Some(Record::Active(present)) = store.lookup(&first.head.slug).await.unwrap() else { panic!("{name}") };
             assert_eq!(present, next, "{name}");
             found = present;
         }
@@ -191,7 +201,12 @@ async fn a_stale_version_changes_nothing() {
         let swapped = replace(&*store.backend, &first.head, Record::Deleted(tombstone)).await;
         assert_eq!(swapped, PutResult::Refused, "{}", store.name);
 
-        assert_eq!(store.backend.lookup(&first.head.slug).await.unwrap(), Lookup::Active(second), "{}", store.name);
+        assert_eq!(
+            store.backend.lookup(&first.head.slug).await.unwrap(),
+            Some(Record::Active(second)),
+            "{}",
+            store.name
+        );
     }
 }
 
@@ -202,7 +217,7 @@ async fn a_page_that_was_never_there_cannot_be_replaced() {
         let next = edited(&first, "next");
         let swapped = replace(&*store.backend, &first.head, Record::Active(next)).await;
         assert_eq!(swapped, PutResult::Refused, "{}", store.name);
-        assert_eq!(store.backend.lookup(&first.head.slug).await.unwrap(), Lookup::Absent, "{}", store.name);
+        assert_eq!(store.backend.lookup(&first.head.slug).await.unwrap(), None, "{}", store.name);
     }
 }
 
@@ -212,7 +227,7 @@ async fn only_an_unreadable_record_is_replaced_as_one() {
         let (name, store) = (store.name, store.backend);
         let [absent, page] = ["absent", "there"].map(|text| Arc::new(page(text)));
         insert(&*store, page.clone()).await;
-        for (page, found) in [(&absent, Lookup::Absent), (&page, Lookup::Active(page.clone()))] {
+        for (page, found) in [(&absent, None), (&page, Some(Record::Active(page.clone())))] {
             let tombstone = page.head.tombstone(UnixMillis::new(CREATED + 5));
             let put = store.put(Expected::Unreadable, Record::Deleted(tombstone), None).await.unwrap();
             assert_eq!(put, PutResult::Refused, "{name}");
@@ -239,9 +254,9 @@ impl Witness {
     fn version(&self, slug: &Slug) -> u64 {
         let (store, runtime, slug) = (self.store.upgrade().unwrap(), self.runtime.clone(), slug.clone());
         let looking = thread::spawn(move || match runtime.block_on(store.lookup(&slug)).unwrap() {
-            Lookup::Active(page) | Lookup::Hidden(page, _) => page.head.version.get(),
-            Lookup::Deleted(tombstone) => tombstone.version.get(),
-            Lookup::Absent => 0,
+            Some(Record::Active(page) | Record::Hidden(page, _)) => page.head.version.get(),
+            Some(Record::Deleted(tombstone)) => tombstone.version.get(),
+            None => 0,
         });
         looking.join().unwrap()
     }
@@ -300,7 +315,12 @@ async fn a_deleted_page_leaves_a_tombstone_that_nothing_replaces() {
             let swapped = replace(&*store.backend, head, deleted.clone()).await;
             assert_eq!(swapped, PutResult::Refused, "{}", store.name);
         }
-        assert_eq!(store.backend.lookup(&page.head.slug).await.unwrap(), Lookup::Deleted(tombstone), "{}", store.name);
+        assert_eq!(
+            store.backend.lookup(&page.head.slug).await.unwrap(),
+            Some(Record::Deleted(tombstone)),
+            "{}",
+            store.name
+        );
     }
 }
 
@@ -319,9 +339,9 @@ async fn a_hidden_page_keeps_its_text_and_slug_and_is_shown_as_it_was() {
         insert(&*store, first.clone()).await;
         assert_eq!(replace(&*store, &first.head, hidden.clone()).await, PutResult::Done, "{name}");
         let looked_up = store.lookup(&first.head.slug).await.unwrap();
-        assert_eq!(looked_up, hidden.clone().into(), "{name}");
+        assert_eq!(looked_up, Some(hidden.clone()), "{name}");
         let head = store.head(&first.head.slug).await.unwrap();
-        assert_eq!(head.record().map(Head::from), Some(hidden_head.clone()), "{name}");
+        assert_eq!(head.map(Head::from), Some(hidden_head.clone()), "{name}");
         let again = Arc::new(page_at(first.head.slug.clone(), "again"));
         assert_eq!(insert(&*store, again).await, PutResult::Refused, "{name}");
 
@@ -334,7 +354,7 @@ async fn a_hidden_page_keeps_its_text_and_slug_and_is_shown_as_it_was() {
         let deleted = Record::Deleted(tombstone.clone());
         assert_eq!(replace(&*store, &shown_head, deleted).await, PutResult::Done, "{name}");
         let deleted = store.lookup(&first.head.slug).await.unwrap();
-        assert_eq!(deleted, Lookup::Deleted(tombstone), "{name}: nothing of the hiding is left");
+        assert_eq!(deleted, Some(Record::Deleted(tombstone)), "{name}: nothing of the hiding is left");
     }
 }
 
@@ -348,7 +368,7 @@ async fn a_hidden_page_becomes_a_tombstone_and_may_be_imported() {
         let tombstone = hidden.page().unwrap().head.taken_down(hiding(), UnixMillis::new(CREATED + 6));
         let swapped = replace(&*store, &hidden.head(), Record::Deleted(tombstone.clone())).await;
         assert_eq!(swapped, PutResult::Done, "{name}");
-        assert_eq!(store.lookup(hidden.slug()).await.unwrap(), Lookup::Deleted(tombstone), "{name}");
+        assert_eq!(store.lookup(hidden.slug()).await.unwrap(), Some(Record::Deleted(tombstone)), "{name}");
     }
 }
 
@@ -364,7 +384,7 @@ async fn a_tombstone_keeps_why_an_operator_took_it_down_and_who() {
             assert_eq!(swapped, PutResult::Done, "{}", store.name);
             assert_eq!(
                 store.backend.lookup(&page.head.slug).await.unwrap(),
-                Lookup::Deleted(tombstone),
+                Some(Record::Deleted(tombstone)),
                 "{}",
                 store.name
             );
@@ -384,7 +404,7 @@ async fn of_racing_inserts_of_one_slug_one_wins_and_is_what_is_found() {
         let winners: Vec<_> = finished.filter(|(inserted, _)| *inserted == PutResult::Done).collect();
         assert_eq!(winners.len(), 1, "{}", store.name);
         let found = store.backend.lookup(&slug).await.unwrap();
-        assert_eq!(found, Lookup::Active(winners[0].1.clone()), "{}", store.name);
+        assert_eq!(found, Some(Record::Active(winners[0].1.clone())), "{}", store.name);
     }
 }
 
@@ -432,9 +452,14 @@ async fn a_call_whose_caller_left_is_done_wholly_or_not_at_all() {
         assert_eq!(insert(&*store.backend, after.clone()).await, PutResult::Done, "{}", store.name);
         for page in abandoned {
             let found = store.backend.lookup(&page.head.slug).await.unwrap();
-            assert!(found == Lookup::Absent || found == Lookup::Active(page), "{}", store.name);
+            assert!(found.is_none() || found == Some(Record::Active(page)), "{}", store.name);
         }
-        assert_eq!(store.backend.lookup(&kept.head.slug).await.unwrap(), Lookup::Active(kept), "{}", store.name);
-        assert_eq!(store.backend.lookup(&after.head.slug).await.unwrap(), Lookup::Active(after), "{}", store.name);
+        assert_eq!(store.backend.lookup(&kept.head.slug).await.unwrap(), Some(Record::Active(kept)), "{}", store.name);
+        assert_eq!(
+            store.backend.lookup(&after.head.slug).await.unwrap(),
+            Some(Record::Active(after)),
+            "{}",
+            store.name
+        );
     }
 }
