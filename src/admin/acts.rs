@@ -42,25 +42,17 @@ pub struct ActResult {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Action {
+pub(super) enum Action {
     TakeDown,
     Hide,
     Show,
 }
 
-pub(super) async fn take_down(State(api): State<Arc<AdminApi>>, body: Bytes) -> Result<Json<Vec<ActResult>>, Refusal> {
-    act(api, body, Action::TakeDown).await
-}
-
-pub(super) async fn hide(State(api): State<Arc<AdminApi>>, body: Bytes) -> Result<Json<Vec<ActResult>>, Refusal> {
-    act(api, body, Action::Hide).await
-}
-
-pub(super) async fn show(State(api): State<Arc<AdminApi>>, body: Bytes) -> Result<Json<Vec<ActResult>>, Refusal> {
-    act(api, body, Action::Show).await
-}
-
-async fn act(api: Arc<AdminApi>, body: Bytes, action: Action) -> Result<Json<Vec<ActResult>>, Refusal> {
+pub(super) async fn act(
+    State(api): State<Arc<AdminApi>>,
+    body: Bytes,
+    action: Action,
+) -> Result<Json<Vec<ActResult>>, Refusal> {
     let ActRequest { pages, reason, by } = parse(&body)?;
     let by = operator(&by)?;
     if reason.is_none() != (action == Action::Show) {

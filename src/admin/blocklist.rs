@@ -109,7 +109,7 @@ mod tests {
         let directory = tempdir().unwrap();
         let [path, other] = ["list", "other"].map(|name| directory.path().join(name));
         let policy = PublishingPolicy::default();
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::default());
         let mut file = BlocklistFile::new(path.clone(), Vec::new(), policy, Arc::clone(&metrics));
         let mut loaded = |expected: Option<usize>, is_stale: bool| {
             file.reload(Duration::ZERO);
@@ -135,7 +135,7 @@ mod tests {
         let directory = tempdir().unwrap();
         let path = directory.path().join("list");
         let mut file =
-            BlocklistFile::new(path.clone(), Vec::new(), PublishingPolicy::default(), Arc::new(Metrics::new()));
+            BlocklistFile::new(path.clone(), Vec::new(), PublishingPolicy::default(), Arc::new(Metrics::default()));
         let mut logged_at = |seconds| {
             file.reload(Duration::from_secs(seconds));
             file.failure.as_ref().map(|(_, at)| at.as_secs())

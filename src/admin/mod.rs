@@ -21,14 +21,14 @@ use axum::{Router, routing::post};
 use http::StatusCode;
 use tokio_util::task::TaskTracker;
 
-use self::api::AdminApi;
+use self::{acts::Action, api::AdminApi};
 
 /// The routes of the operators' API, on the Unix [`socket`] alone, for the operators' commands.
 pub fn router(api: AdminApi) -> Router {
     let changing = Router::new()
-        .route("/takedown", post(acts::take_down))
-        .route("/hide", post(acts::hide))
-        .route("/show", post(acts::show))
+        .route("/takedown", post(|api, body| acts::act(api, body, Action::TakeDown)))
+        .route("/hide", post(|api, body| acts::act(api, body, Action::Hide)))
+        .route("/show", post(|api, body| acts::act(api, body, Action::Show)))
         .route("/creates", post(pause::change))
         .route("/import", post(import::receive).layer(DefaultBodyLimit::disable()))
         .route_layer(middleware::from_fn_with_state(api.acts.clone(), outlive_command));

@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn only_livez_fails_while_every_thread_for_clients_is_stuck() {
         let public = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::default());
         let readiness = Arc::new(Readiness::new(metrics.draining.clone()));
         let address = public.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -82,7 +82,7 @@ impl Deps {
         Self {
             clock: Arc::new(SystemClock::new()),
             random: Random::System,
-            metrics: Arc::new(Metrics::new()),
+            metrics: Arc::new(Metrics::default()),
             cache_bytes: 64 << 20,
             renderer: Arc::new(RenderThreads::default()),
         }

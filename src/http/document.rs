@@ -8,10 +8,9 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::etag::short_hash;
-use super::kept_body::KeptBody;
 use super::negotiation::{Coding, VARY_CODING};
 use super::representation::{Cacheable, MIN_COMPRESSED_BYTES, Made, respond};
+use super::{etag::short_hash, kept_body::KeptBody};
 
 /// For what changes only with Handbill's version or settings.
 pub(super) const CACHE_ONE_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");

@@ -23,13 +23,17 @@ impl IntoResponse for ApiError {
 
 impl ApiError {
     pub(crate) fn at(self, interface: Interface) -> Response {
-        let name = ErrorName { code: self.code.as_str(), refused_by: self.refused_by };
-        let status = StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let (retry_after, code) = (self.retry_after, self.code);
+        let Self { code, message, retry_after, refused_by } = self;
+        let error = code.as_str();
+        let name = ErrorName { code: error, refused_by };
+        let status = StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = match interface {
-            Interface::Token => serde_json::to_vec(&TokenErrorBody::new(self)),
-            Interface::Tools => serde_json::to_vec(&json_rpc_error(self)),
-            Interface::Site | Interface::Api => serde_json::to_vec(&ErrorBody::new(self)),
+            Interface::Token => {
+                let error_description = message.clone();
+                serde_json::to_vec(&TokenErrorBody { error, error_description, message })
+            }
+            Interface::Tools => serde_json::to_vec(&json_rpc_error(code, message)),
+            Interface::Site | Interface::Api => serde_json::to_vec(&ErrorBody { error, message }),
         };
         let mut body = body.expect("an error is made of strings");
         // A shell writes its prompt behind it.
@@ -53,9 +57,9 @@ impl ApiError {
 }
 
 /// The error as JSON-RPC, with REST's code and status in `data`.
-fn json_rpc_error(error: ApiError) -> JsonRpcError {
-    let data = json!({"error": error.code.as_str(), "status": error.code.status()});
-    JsonRpcError::new(None, ErrorData::invalid_request(error.message, Some(data)))
+fn json_rpc_error(code: Code, message: String) -> JsonRpcError {
+    let data = json!({"error": code.as_str(), "status": code.status()});
+    JsonRpcError::new(None, ErrorData::invalid_request(message, Some(data)))
 }
 
 impl AppState {

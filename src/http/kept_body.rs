@@ -4,19 +4,15 @@
 //! compressed, and sent between the two parts of a body that are the page's own. Whole pages go over the wire, so no reader,
 //! cache, saved copy or rolling update can have one without its style.
 
-use std::convert::Infallible;
-use std::pin::Pin;
-use std::sync::LazyLock;
 use std::task::{Context, Poll};
-use std::vec;
+use std::{convert::Infallible, pin::Pin, sync::LazyLock, vec};
 
 use axum::body::Body;
 use bytes::Bytes;
 use flate2::{Compress, Compression, Crc, FlushCompress};
 use http_body::{Frame, SizeHint};
 
-use super::negotiation::Coding;
-use super::site::templates::FRAME;
+use super::{negotiation::Coding, site::templates::FRAME};
 
 /// RFC 1952 §2.3: deflated, without a time or a name, made by no system in particular.
 const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];

@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use http::header::{ACCEPT, ACCEPT_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use tokio::sync::Semaphore;
-use tokio::task;
+use tokio::{sync::Semaphore, task};
 
 pub(super) const VARY_CODING: HeaderValue = HeaderValue::from_static("Accept-Encoding");
 

@@ -1,9 +1,9 @@
 //! The OpenAPI document, made from the declarations of the routes and the table of errors (spec §4.7).
 
+use utoipa::PartialSchema;
 use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::security::{ClientCredentials, Flow, HttpAuthScheme, HttpBuilder, OAuth2, Scopes, SecurityScheme};
 use utoipa::openapi::{ContactBuilder, ContentBuilder, Header, OpenApi, Ref, RefOr, ResponseBuilder, Server};
-use utoipa::{OpenApi as _, PartialSchema};
 
 use crate::http::metadata::{self, OPERATIONS};
 use crate::http::types::{ErrorBody, TokenErrorBody};
@@ -28,11 +28,7 @@ const TOKENS: &str = "tokens";
     ),
     components(schemas(ErrorBody, TokenErrorBody)),
 )]
-struct Description;
-
-pub(super) fn description() -> OpenApi {
-    Description::openapi()
-}
+pub(super) struct Description;
 
 /// `described` has the operations. The result is indented JSON.
 pub(super) fn document(mut described: OpenApi, base_url: &Origin, contact: Option<&Contact>) -> String {

@@ -10,16 +10,13 @@
 //!
 //! Creates make no entries.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use quick_cache::sync::{Cache, DefaultLifecycle, EntryAction, EntryResult, GuardResult, PlaceholderGuard};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
-use super::etag::PageFacts;
-use super::kept_body::KeptBody;
-use super::negotiation::Coding;
 use super::representation::{Made, Representation};
+use super::{etag::PageFacts, kept_body::KeptBody, negotiation::Coding};
 use crate::telemetry::metrics::PageCacheMetrics;
 use handbill_pages::ports::page_store::ChangeListener;
 use handbill_pages::service::PageService;

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
-use axum::response::Response;
+use axum::{extract::State, response::Response};
 use http::header::{CACHE_CONTROL, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderValue};
 
@@ -11,17 +10,13 @@ use super::answer::{FIELDS, JSON, json_tag_in};
 use super::error_response::{shows_key, unless_key_shown};
 use super::etag::{PageFacts, REVALIDATE};
 use super::extract::{Asked, SlugParam};
-use super::kept_body::KeptBody;
 use super::negotiation::{Coding, VARY_CODING};
-use super::page_cache::CachedPage;
 use super::representation::{Cacheable, Made, Representation, Source, respond, unchanged};
 use super::site::{self, HTML, MARKDOWN, before_punctuation, prefers_markdown, redirect_to};
-use super::state::AppState;
+use super::{kept_body::KeptBody, page_cache::CachedPage, state::AppState};
 use crate::http::types::{Included, PageBody, Part};
 use handbill_pages::service::{Body, ServiceError, is_current};
-use handbill_pages::values::head::PageHead;
-use handbill_pages::values::page::Page;
-use handbill_pages::values::slug::Slug;
+use handbill_pages::values::{head::PageHead, page::Page, slug::Slug};
 
 struct DescribedPage<'a> {
     representation: Representation,

@@ -2,17 +2,13 @@
 
 use std::convert::Infallible;
 
-use axum::body::Body;
-use axum::response::Response;
+use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use futures_util::stream;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-use super::etag::is_named;
-use super::kept_body::KeptBody;
-use super::negotiation::Coding;
-use super::types::Part;
+use super::{etag::is_named, kept_body::KeptBody, negotiation::Coding, types::Part};
 
 /// Smaller bodies fit into one packet anyway.
 pub(super) const MIN_COMPRESSED_BYTES: usize = 256;

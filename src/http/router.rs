@@ -7,6 +7,7 @@ use axum::routing::{MethodRouter, get};
 use axum::{Router, extract::State};
 use http::{Method, Uri};
 use tower_http::cors::CorsLayer;
+use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::error::{ApiError, Interface};
@@ -21,8 +22,10 @@ use handbill_pages::values::origin::Origin;
 
 /// As JSON.
 pub fn openapi_document(base_url: &Origin, contact: Option<&Contact>) -> String {
-    let document =
-        OpenApiRouter::with_openapi(openapi::description()).merge(of_creates()).merge(of_pages()).merge(of_tokens());
+    let document = OpenApiRouter::with_openapi(openapi::Description::openapi())
+        .merge(of_creates())
+        .merge(of_pages())
+        .merge(of_tokens());
     openapi::document(document.into_openapi(), base_url, contact)
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use utoipa::openapi::{Object, ObjectBuilder, Ref, RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::http::error::{ApiError, Code};
+use crate::http::error::Code;
 use crate::http::request::fields::{Fields, FromFields};
 use handbill_pages::service::{Body, Created, PageFields, oauth};
 use handbill_pages::values::details::{Details, DetailsInput, Patch};
@@ -340,16 +340,10 @@ impl CreatedBody {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct DeletedBody {
     /// The slug of the page that was deleted.
-    slug: String,
+    pub slug: String,
     /// Always true.
     #[schemars(extend("const" = true))]
-    deleted: bool,
-}
-
-impl DeletedBody {
-    pub fn new(slug: String) -> Self {
-        Self { slug, deleted: true }
-    }
+    pub deleted: bool,
 }
 
 /// An error of any operation except the token endpoint.
@@ -357,18 +351,12 @@ impl DeletedBody {
 #[schema(as = Error)]
 pub struct ErrorBody {
     #[schema(schema_with = codes)]
-    error: &'static str,
+    pub error: &'static str,
     /// The problem and how to solve it, in plain English.
     #[schema(
         example = "No such page on this server. Check the slug: it is the last part of the page's URL, which begins with the address of this server."
     )]
-    message: String,
-}
-
-impl ErrorBody {
-    pub fn new(error: ApiError) -> Self {
-        Self { error: error.code.as_str(), message: error.message }
-    }
+    pub message: String,
 }
 
 fn codes() -> Object {
@@ -438,22 +426,16 @@ impl TokenBody {
 #[schema(as = TokenError)]
 pub struct TokenErrorBody {
     #[schema(schema_with = token_codes)]
-    error: &'static str,
+    pub error: &'static str,
     /// The problem and how to solve it, in the field that OAuth clients read.
     #[schema(
         pattern = r"^[\x20-\x21\x23-\x5b\x5d-\x7e]+$",
         example = "The field `grant_type` is missing. Send `grant_type=client_credentials`."
     )]
-    error_description: String,
+    pub error_description: String,
     /// The same text, in the field that every error of Handbill has.
     #[schema(example = "The field `grant_type` is missing. Send `grant_type=client_credentials`.")]
-    message: String,
-}
-
-impl TokenErrorBody {
-    pub fn new(error: ApiError) -> Self {
-        Self { error: error.code.as_str(), error_description: error.message.clone(), message: error.message }
-    }
+    pub message: String,
 }
 
 pub fn page_url(slug: &Slug, base_url: &Origin) -> String {

@@ -3,7 +3,7 @@
 //! The service decides the order of checks, so it also gets arguments of the wrong shape. Only a call without a slug is
 //! refused earlier. All tools read the common arguments in the same way (contract, decision 15).
 
-use std::sync::Arc;
+use std::{future::ready, sync::Arc};
 
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Resource};
 use serde::Serialize;
@@ -69,7 +69,7 @@ impl Mcp {
         let credential = take_key(&mut arguments);
         let options: Body<UpdateOptions> = parse_object(arguments);
         let included = options.as_ref().map_or(Included::ALL, UpdateOptions::included);
-        let body = LateBody::here(options.map(UpdateOptions::into_page_fields));
+        let body = LateBody { fields: ready(options.map(UpdateOptions::into_page_fields)), is_awaited: false };
         let page = self.service.update(client, &slug, &credential, body, &Precondition::default()).await.outcome?;
         Ok(ToolResult::updated(&page, &self.base_url, included))
     }
@@ -138,7 +138,7 @@ impl ToolResult {
     }
 
     pub(super) fn deleted(slug: String) -> Self {
-        Self::of(&DeletedBody::new(slug))
+        Self::of(&DeletedBody { slug, deleted: true })
     }
 
     pub(super) fn read(page: &Page, base_url: &Origin, included: Included) -> Self {

@@ -16,10 +16,11 @@ use tokio::{sync::Mutex as AsyncMutex, task::spawn_blocking};
 use tracing::{Dispatch, Event, Level, Metadata, Subscriber, callsite::Identifier, level_filters::LevelFilter};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::filter::{FilterExt, FilterFn};
-use tracing_subscriber::fmt::{self, FmtContext, FormatEvent, FormatFields, MakeWriter};
+use tracing_subscriber::fmt::writer::{BoxMakeWriter, MakeWriterExt};
+use tracing_subscriber::fmt::{self, FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::{Filter, Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
-use tracing_subscriber::{EnvFilter, fmt::format::Writer, fmt::writer::MakeWriterExt, util::SubscriberInitExt};
+use tracing_subscriber::{EnvFilter, fmt::format::Writer, util::SubscriberInitExt};
 
 use super::{http::request_id, spans};
 use crate::settings::{LogFormat, LogSettings};
@@ -53,7 +54,8 @@ pub fn install(settings: &LogSettings, tracer: Option<SdkTracer>) -> (WorkerGuar
     let format = settings.log_format.unwrap_or(if is_terminal { LogFormat::Text } else { LogFormat::Json });
     let (writer, guard) = NonBlockingBuilder::default().buffered_lines_limit(MAX_WAITING_LINES).finish(io::stderr());
     let dropped = writer.error_counter();
-    subscriber(settings.log.clone(), tracer, format, is_terminal, writer, io::stderr).init();
+    let writers = [BoxMakeWriter::new(writer), BoxMakeWriter::new(io::stderr)];
+    subscriber(settings.log.clone(), tracer, format, is_terminal, writers).init();
     // The standard hook blocks if nobody reads standard error.
     panic::set_hook(Box::new(log_panic));
     (guard, dropped)
@@ -65,27 +67,22 @@ pub fn say(line: &str) {
     let _ = writer.write_all(format!("{line}\n").as_bytes());
 }
 
-fn subscriber<W, A>(
+fn subscriber(
     directives: EnvFilter,
     tracer: Option<SdkTracer>,
     format: LogFormat,
     is_terminal: bool,
-    lines_to: W,
-    acts_to: A,
-) -> Dispatch
-where
-    W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
-    A: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
-{
+    [lines_to, acts_to]: [BoxMakeWriter; 2],
+) -> Dispatch {
     // Without a tracer, `tracing` would still make every span for the layer.
     match tracer {
         Some(tracer) => {
-            let logging = logging(directives, format, is_terminal, lines_to, acts_to, since_start());
+            let logging = logging(directives, format, is_terminal, [lines_to, acts_to], since_start());
             Registry::default().with(spans::layer(tracer)).with(logging).into()
         }
-        None => {
-            Registry::default().with(logging(directives, format, is_terminal, lines_to, acts_to, since_start())).into()
-        }
+        None => Registry::default()
+            .with(logging(directives, format, is_terminal, [lines_to, acts_to], since_start()))
+            .into(),
     }
 }
 
@@ -94,32 +91,29 @@ fn since_start() -> impl Fn() -> Duration {
     move || clock.monotonic()
 }
 
-fn logging<S, F, W, A>(
+fn logging<S, F>(
     filter: F,
     format: LogFormat,
     is_terminal: bool,
-    lines_to: W,
-    acts_to: A,
+    [lines_to, acts_to]: [BoxMakeWriter; 2],
     now: impl Fn() -> Duration + Send + Sync + 'static,
 ) -> impl Layer<S>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
     F: Filter<S> + Send + Sync + 'static,
-    W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
-    A: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
 {
     // Without this hint, the filter would hide the level of `filter`.
     let keyless = FilterFn::new(|metadata| may_be_logged(metadata) && metadata.target() != AUDIT);
     let keyless = keyless.with_max_level_hint(LevelFilter::TRACE);
     let acts = FilterFn::new(|metadata| metadata.target() == AUDIT).with_max_level_hint(LevelFilter::INFO);
-    let lines = formatted(format, is_terminal, lines_to.with_filter(once_a_minute(now)));
-    lines.with_filter(filter.and(keyless)).and_then(formatted(format, is_terminal, acts_to).with_filter(acts))
+    let lines_to = BoxMakeWriter::new(lines_to.with_filter(once_a_minute(now)));
+    let lines = formatted(format, is_terminal, lines_to).with_filter(filter.and(keyless));
+    lines.and_then(formatted(format, is_terminal, acts_to).with_filter(acts))
 }
 
-fn formatted<S, W>(format: LogFormat, is_terminal: bool, writer: W) -> Box<dyn Layer<S> + Send + Sync>
+fn formatted<S>(format: LogFormat, is_terminal: bool, writer: BoxMakeWriter) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
-    W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
 {
     // Escape sequences in a file would make searches fail. A failed write cannot be reported.
     let lines = fmt::layer().with_writer(writer).with_ansi(is_terminal).log_internal_errors(false);
@@ -239,7 +233,13 @@ pub(super) mod tests {
         {
             let (lines_to, acts_to) = (self.clone(), self.clone());
             let filter = EnvFilter::new(directives);
-            logging(filter, LogFormat::Json, false, move || lines_to.clone(), move || acts_to.clone(), now)
+            logging(
+                filter,
+                LogFormat::Json,
+                false,
+                [BoxMakeWriter::new(move || lines_to.clone()), BoxMakeWriter::new(move || acts_to.clone())],
+                now,
+            )
         }
 
         pub(in crate::telemetry) fn lines(&self) -> Vec<Value> {
@@ -254,7 +254,13 @@ pub(super) mod tests {
             Registry::default(),
             || tracing::info_span!(target: handbill_pages::service::TRACES, "a call"),
         );
-        let logging = subscriber(EnvFilter::new("trace"), None, LogFormat::Json, false, io::sink, io::sink);
+        let logging = subscriber(
+            EnvFilter::new("trace"),
+            None,
+            LogFormat::Json,
+            false,
+            [io::sink, io::sink].map(BoxMakeWriter::new),
+        );
         assert!(logging.register_callsite(span.metadata().expect("a registry makes every span")).is_never());
     }
 

@@ -128,10 +128,6 @@ impl Declared {
 }
 
 impl Metrics {
-    pub fn new() -> Self {
-        Self::with_log(None)
-    }
-
     pub fn with_log(dropped_lines: Option<ErrorCounter>) -> Self {
         let mut declare = Declared::default();
         Self {
@@ -216,7 +212,7 @@ impl Metrics {
 
 impl Default for Metrics {
     fn default() -> Self {
-        Self::new()
+        Self::with_log(None)
     }
 }
 
@@ -284,7 +280,7 @@ mod tests {
 
     #[tokio::main(flavor = "current_thread")]
     async fn exposition() -> String {
-        let metrics = Metrics::new();
+        let metrics = Metrics::default();
         let (operation, outcome) = ("operation", "outcome");
         let request = RequestLabels {
             http_request_method: "GET",

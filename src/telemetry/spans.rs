@@ -294,7 +294,7 @@ mod tests {
     async fn call(is_cluster: bool) {
         let (clock, random) = (Arc::new(SystemClock::new()), Random::System);
         let store: Arc<dyn PageStore> = if is_cluster {
-            Arc::new(ScyllaStore::new(Limits::default(), random.clone(), clock.clone()))
+            Arc::new(ScyllaStore::new(Limits::OF_REQUESTS, random.clone(), clock.clone()))
         } else {
             Arc::new(SqliteStore::temporary().unwrap())
         };

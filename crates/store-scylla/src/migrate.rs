@@ -213,7 +213,7 @@ async fn apply(session: &Session, keyspace: &str, migrations: &[Migration]) -> R
             "INSERT INTO {keyspace}.schema_migrations (component, number, name, phase, checksum) \
              VALUES ('{COMPONENT}', ?, ?, ?, ?)"
         );
-        let values = (migration.number, migration.name, migration.phase.name(), migration.checksum());
+        let values = (migration.number, migration.name, migration.phase.as_ref(), migration.checksum());
         repeated(session, cql, values).await?;
         names.push(format!("{:04} {}", migration.number, migration.name));
     }

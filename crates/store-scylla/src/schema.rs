@@ -9,7 +9,7 @@ use scylla::{
     statement::Statement,
 };
 use sha2::{Digest, Sha256};
-use strum::{Display, IntoStaticStr};
+use strum::{AsRefStr, Display};
 use thiserror::Error;
 
 pub(super) const COMPONENT: &str = "handbill";
@@ -35,7 +35,7 @@ pub struct Migration {
     pub cql: &'static str,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, AsRefStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Phase {
     /// Only adds to the schema: programs of the version before keep working.
@@ -52,12 +52,6 @@ impl Migration {
     /// Each with the comments before it. A semicolon at the end of a line ends a statement; no line of a comment ends so.
     pub(super) fn statements(&self) -> impl Iterator<Item = &'static str> {
         self.cql.split_inclusive(";\n")
-    }
-}
-
-impl Phase {
-    pub(super) fn name(self) -> &'static str {
-        self.into()
     }
 }
 
@@ -144,7 +138,7 @@ pub(super) fn compare(known: &[Migration], applied: &[AppliedMigration]) -> Resu
         SchemaState::Older
     } else if unknown.is_empty() {
         SchemaState::Current
-    } else if unknown.values().all(|applied| applied.phase == Phase::Expand.name()) {
+    } else if unknown.values().all(|applied| applied.phase == Phase::Expand.as_ref()) {
         SchemaState::NewerExpanded
     } else {
         SchemaState::NewerContracted
@@ -159,7 +153,7 @@ mod tests {
     const SECOND: Migration = Migration { number: 2, phase: Phase::Expand, name: "second", cql: "two" };
 
     fn row(migration: &Migration, phase: Phase) -> AppliedMigration {
-        AppliedMigration { number: migration.number, phase: phase.name().to_owned(), checksum: migration.checksum() }
+        AppliedMigration { number: migration.number, phase: phase.as_ref().to_owned(), checksum: migration.checksum() }
     }
 
     #[test]
@@ -204,7 +198,7 @@ mod tests {
         numbered.sort();
         let known = MIGRATIONS.iter().zip(1..).map(|(migration, number)| {
             assert_eq!(migration.number, number);
-            format!("{number:04}_{}_{}.cql", migration.phase.name(), migration.name)
+            format!("{number:04}_{}_{}.cql", migration.phase.as_ref(), migration.name)
         });
         assert_eq!(numbered, known.collect::<Vec<_>>());
     }

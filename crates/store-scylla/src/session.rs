@@ -76,14 +76,8 @@ const _: () = {
     assert!(KEEPALIVE_TIMEOUT.as_millis() < operation.as_millis());
 };
 
-impl Default for Limits {
-    fn default() -> Self {
-        Self::OF_REQUESTS
-    }
-}
-
 impl Limits {
-    const OF_REQUESTS: Self = Self {
+    pub const OF_REQUESTS: Self = Self {
         operation: Duration::from_millis(2500),
         attempt: Duration::from_millis(1500),
         permit: Duration::from_millis(250),
@@ -96,8 +90,8 @@ impl Limits {
     /// second, 256 edits of 750 ms are 340.
     pub fn of_requests(consistency: ScyllaConsistency) -> Self {
         match consistency {
-            ScyllaConsistency::Local => Self::default(),
-            ScyllaConsistency::Global => Self { reads: 2048, writes: 256, ..Self::default() },
+            ScyllaConsistency::Local => Self::OF_REQUESTS,
+            ScyllaConsistency::Global => Self { reads: 2048, writes: 256, ..Self::OF_REQUESTS },
         }
     }
 
@@ -272,7 +266,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_operation_ends_in_time_for_its_caller() {
-        let limits = Limits::default();
+        let limits = Limits::OF_REQUESTS;
         let now = Instant::now();
         assert_eq!(limits.deadline(None).duration_since(now), limits.operation);
         for (needed_after, expected) in [(5000, 2500), (2750, 2500), (1000, 750), (250, 0), (0, 0)] {

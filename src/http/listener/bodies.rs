@@ -1,19 +1,14 @@
 //! The bodies of requests as hyper reads them, and the memory of large answers until their clients have read them.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
-use std::time::Duration;
-use std::{io, mem};
+use std::{collections::HashMap, collections::hash_map::Entry, io, mem, pin::Pin, time::Duration};
 
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::HeaderMap;
-use http::header::EXPECT;
+use http::{HeaderMap, header::EXPECT};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -209,7 +204,7 @@ impl LargeAnswers {
         }
     }
 
-    fn hold_all(&self, mut body: AnswerBody) -> Option<Vec<Bytes>> {
+    fn hold_all(&self, mut body: axum::body::Body) -> Option<Vec<Bytes>> {
         let mut chunks = Vec::new();
         // Every body of the service is whole, so this does not wait.
         while let Some(frame) = body.frame().now_or_never()? {

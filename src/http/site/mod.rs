@@ -9,11 +9,9 @@ pub mod templates;
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::body::Bytes;
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
+use axum::{Router, body::Bytes, extract::State};
 use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LINK, LOCATION, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use percent_encoding::percent_decode_str;
@@ -21,19 +19,12 @@ use percent_encoding::percent_decode_str;
 use self::templates::{GoneTemplate, Layout, NotFoundTemplate, PAGE_POLICY, PageTemplate};
 use super::document::{CACHE_ONE_HOUR, Document};
 use super::etag::{PageFacts, REVALIDATE, entity_tag};
-use super::extract::Asked;
-use super::kept_body::KeptBody;
 use super::negotiation::{Coding, VARY_CODING, VARY_TYPE_AND_CODING};
-use super::representation::Source;
-use super::state::AppState;
+use super::{extract::Asked, kept_body::KeptBody, representation::Source, state::AppState};
 
-use crate::http::error::ApiError;
-use crate::http::metadata;
-use crate::http::negotiation::prefers;
-use crate::http::types::page_url;
+use crate::http::{error::ApiError, metadata, negotiation::prefers, types::page_url};
 use handbill_pages::service::ServiceError;
-use handbill_pages::values::page::Page;
-use handbill_pages::values::slug::Slug;
+use handbill_pages::values::{page::Page, slug::Slug};
 
 pub(in crate::http) const MARKDOWN_TYPE: &str = "text/markdown; charset=utf-8";
 pub(in crate::http) const MARKDOWN: HeaderValue = HeaderValue::from_static(MARKDOWN_TYPE);

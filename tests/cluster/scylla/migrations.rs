@@ -210,7 +210,7 @@ async fn a_keyspace_is_migrated_with_its_own_consistency_alone() {
     migrating(&session, &settings(&keyspace, &[]), MIGRATIONS).await.unwrap();
     let refused = migrating(&session, &global(settings(&keyspace, &[])), MIGRATIONS).await.unwrap_err();
     assert!(matches!(refused, MigrateError::Settings(SettingsError::OtherConsistency { .. })), "{refused}");
-    let connecting = unconnected(Limits::default());
+    let connecting = unconnected(Limits::OF_REQUESTS);
     let refused = connecting.connect(&global(settings(&keyspace, &[])), |_| {}).await.unwrap_err();
     assert!(matches!(refused, ConnectError::Settings(SettingsError::OtherConsistency { .. })), "{refused}");
     drop_keyspace(&session, &keyspace).await;

@@ -233,7 +233,7 @@ async fn too_many_calls_at_once_are_refused_and_never_sent() {
 #[tokio::test(flavor = "multi_thread")]
 async fn three_hung_pages_cost_other_pages_nothing() {
     // The permits of a service, with enough time on any machine: only an operation without a permit fails.
-    let Limits { reads, writes, .. } = Limits::default();
+    let Limits { reads, writes, .. } = Limits::OF_REQUESTS;
     let mut proxied = proxied(Limits { reads, writes, ..PATIENT }).await;
     let mut present = inserted(&proxied.store, "text").await;
     let hot = [slug(), slug(), slug()];

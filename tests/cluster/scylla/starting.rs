@@ -96,7 +96,7 @@ async fn a_cluster_that_is_out_of_reach_is_named_and_waited_for() {
     // Nothing listens on the discard port of this address.
     settings.nodes = vec!["127.255.255.254:9".to_owned()];
     let (tell, mut told) = unbounded_channel();
-    let store = unconnected(Limits::default());
+    let store = unconnected(Limits::OF_REQUESTS);
     let connecting = store.connect(&settings, move |progress| {
         tell.send(progress.clone()).expect("the test listens");
     });

@@ -137,7 +137,7 @@ impl Setup {
         let drawn = Arc::clone(&random);
         let inner = self.store.unwrap_or_else(|| Arc::new(SqliteStore::temporary().unwrap()));
         let store = Arc::new(WatchedStore::around(inner));
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::default());
         let deps = Deps {
             clock: Arc::clone(&clock) as SharedClock,
             random: Random::Controlled(Arc::new(move |bytes: &mut [u8]| drawn.lock().unwrap().fill(bytes))),

@@ -1,6 +1,5 @@
 //! A request's parts, passed unchecked by a transport, because other checks come first.
 
-use std::future::{Ready, ready};
 use std::sync::Arc;
 
 use crate::values::content::{Content, ContentError};
@@ -31,12 +30,6 @@ pub struct LateBody<F> {
     pub fields: F,
     /// The client sends them only when they are taken.
     pub is_awaited: bool,
-}
-
-impl LateBody<Ready<Body<PageFields>>> {
-    pub fn here(fields: Body<PageFields>) -> Self {
-        Self { fields: ready(fields), is_awaited: false }
-    }
 }
 
 #[derive(Debug)]
