@@ -7,12 +7,15 @@ use std::{io, sync::Arc};
 use futures_util::{FutureExt, future::BoxFuture};
 use tokio::{sync::oneshot, task};
 
-use super::{error::StartError, public::Deps};
+use super::error::StartError;
 use crate::admin::pause;
 use crate::admin::probes::{Readiness, StoreFile};
 use crate::settings::{Settings, SqliteSettings, StoreKind};
+use crate::telemetry::metrics::Metrics;
+use handbill_pages::ports::clock::{SharedClock, SystemClock};
 use handbill_pages::ports::{operated_store::OperatedStore, page_store::PageStore, rate_limiter::RateLimiter};
-use handbill_pages::service::{PublishingPolicy, SharedStore};
+use handbill_pages::ports::{random::Random, renderer::Renderer};
+use handbill_pages::service::{PublishingPolicy, RenderThreads, SharedStore};
 use handbill_pages::values::counted::counted;
 use handbill_rate_limit::{RedisLimiter, memory::MemoryRateLimiter};
 use handbill_store_scylla::{ConnectError, Limits, Progress, ScyllaSettings, ScyllaStore};
@@ -27,6 +30,28 @@ pub(super) const STORE: &str = "store";
 impl StoreFile for DatabaseFile {
     fn moved(&self) -> Option<String> {
         self.is_in_place().err().map(|error| error.to_string())
+    }
+}
+
+/// What differs between a process and a test.
+pub struct Deps {
+    pub clock: SharedClock,
+    pub random: Random,
+    pub metrics: Arc<Metrics>,
+    /// Bytes of pages kept in memory.
+    pub cache_bytes: u64,
+    pub renderer: Arc<dyn Renderer>,
+}
+
+impl Deps {
+    pub fn system() -> Self {
+        Self {
+            clock: Arc::new(SystemClock::new()),
+            random: Random::System,
+            metrics: Arc::new(Metrics::default()),
+            cache_bytes: 64 << 20,
+            renderer: Arc::new(RenderThreads::default()),
+        }
     }
 }
 

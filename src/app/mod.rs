@@ -17,11 +17,12 @@ use tokio::{sync::watch, task::JoinHandle, time::timeout};
 use tokio_util::task::TaskTracker;
 use tracing_appender::non_blocking::WorkerGuard;
 
+pub use self::backends::Deps;
 use self::backends::{Backends, OpenedStore, STORE};
 use self::drain::{DrainLimits, StopSignals};
 pub use self::error::StartError;
 use self::public::public_over;
-pub use self::public::{Deps, PublicSettings, public};
+pub use self::public::{PublicSettings, public};
 use crate::admin;
 use crate::admin::blocklist::{self, BlocklistFile};
 use crate::admin::probes::{self, Probes, Readiness};

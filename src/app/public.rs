@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use axum::Router;
 
-use super::backends;
+use super::backends::{self, Deps};
 use crate::http::{AppState, PageCache, SiteSettings, discovery::skill, front, request::client_addr::TrustedProxies};
 use crate::mcp::{self, AllowedHosts, Mcp};
 use crate::settings::Settings;
-use crate::telemetry::{http::RequestTelemetry, metrics::Metrics};
-use handbill_pages::ports::clock::{SharedClock, SystemClock};
+use crate::telemetry::http::RequestTelemetry;
+use handbill_pages::ports::page_store::PageStore;
 use handbill_pages::ports::rate_limiter::{Quotas, RateLimiter};
-use handbill_pages::ports::{page_store::PageStore, random::Random, renderer::Renderer};
-use handbill_pages::service::{PageService, PublishingPolicy, RenderThreads, ServiceParts, SharedStore};
+use handbill_pages::service::{PageService, PublishingPolicy, ServiceParts, SharedStore};
 use handbill_pages::values::{client::SharedNetwork, origin::Origin};
 
 /// Bytes of pages over 64 KiB in use: five of the largest, which count twice.
@@ -63,28 +62,6 @@ impl PublicSettings {
                 edge_max_age: settings.edge.max_age(),
             },
             base_url,
-        }
-    }
-}
-
-/// What differs between a process and a test.
-pub struct Deps {
-    pub clock: SharedClock,
-    pub random: Random,
-    pub metrics: Arc<Metrics>,
-    /// Bytes of pages kept in memory.
-    pub cache_bytes: u64,
-    pub renderer: Arc<dyn Renderer>,
-}
-
-impl Deps {
-    pub fn system() -> Self {
-        Self {
-            clock: Arc::new(SystemClock::new()),
-            random: Random::System,
-            metrics: Arc::new(Metrics::default()),
-            cache_bytes: 64 << 20,
-            renderer: Arc::new(RenderThreads::default()),
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Names are OpenTelemetry's in Prometheus form, in seconds and bytes. A test compares them with `docs/monitoring.md`.
 
-use std::{borrow::Cow, fmt, fs, hash::Hash, time::Duration};
+use std::{borrow::Cow, fmt, fs, time::Duration};
 
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, prometheus_text, text};
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
@@ -16,7 +16,7 @@ use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use tracing_appender::non_blocking::ErrorCounter;
 
-use handbill_pages::service::{CallMetrics, Durations, HISTOGRAM_BUCKETS, RefusalLabels, durations, seconds};
+use handbill_pages::service::{CallMetrics, HISTOGRAM_BUCKETS, RefusalLabels, durations, seconds};
 
 pub const COMMIT: &str = match option_env!("GIT_COMMIT") {
     Some(commit) => commit,
@@ -104,14 +104,6 @@ impl Declared {
         metric
     }
 
-    fn durations<L>(&mut self, name: &str, help: &str) -> Durations<L>
-    where
-        Durations<L>: Metric,
-        L: Clone + Eq + Hash,
-    {
-        self.unit(name, help, Unit::Seconds, durations())
-    }
-
     fn unit<M: Metric + Clone>(&mut self, name: &str, help: &str, unit: Unit, metric: M) -> M {
         self.0.register_with_unit(name, help, unit, metric.clone());
         metric
@@ -145,7 +137,12 @@ impl Metrics {
                 "Connections that were closed at once, because their client had its share of all",
             ),
             calls: CallMetrics {
-                store: declare.durations("handbill_store_duration", "How long calls of the page store took"),
+                store: declare.unit(
+                    "handbill_store_duration",
+                    "How long calls of the page store took",
+                    Unit::Seconds,
+                    durations(),
+                ),
                 store_available: declare.plain(
                     "handbill_store_available",
                     "1 while the page store answers, 0 before it was first reached and after a call that it did not answer, and while the SQLite file is not at its path",
