@@ -179,8 +179,8 @@ mod tests {
 
     use super::*;
     use crate::RedisLimiter;
-    use crate::ports::clock::SystemClock;
-    use crate::ports::random::Random;
+    use handbill_pages::ports::clock::SystemClock;
+    use handbill_pages::ports::random::Random;
 
     fn to(address: &str) -> RedisSettings {
         RedisSettings {

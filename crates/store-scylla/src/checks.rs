@@ -240,7 +240,22 @@ pub(super) fn check_consistency(settings: &ScyllaSettings, found: &str) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::of_a_test;
+
+    /// Settings that reach no cluster.
+    fn of_a_test() -> ScyllaSettings {
+        ScyllaSettings {
+            nodes: Vec::new(),
+            keyspace: "handbill".to_owned(),
+            datacenter: None,
+            consistency: ScyllaConsistency::Local,
+            replication_factor: 3,
+            username: None,
+            password_file: None,
+            ca_file: None,
+            client_cert_files: Vec::new(),
+            schema_wait: Duration::ZERO,
+        }
+    }
 
     #[test]
     fn a_node_with_settings_that_break_a_promise_is_named() {

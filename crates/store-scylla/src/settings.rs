@@ -97,20 +97,3 @@ pub enum SettingsError {
     )]
     OtherConsistency { keyspace: String, found: String },
 }
-
-/// Settings that reach no cluster.
-#[cfg(test)]
-pub(crate) fn of_a_test() -> ScyllaSettings {
-    ScyllaSettings {
-        nodes: Vec::new(),
-        keyspace: "handbill".to_owned(),
-        datacenter: None,
-        consistency: ScyllaConsistency::Local,
-        replication_factor: 3,
-        username: None,
-        password_file: None,
-        ca_file: None,
-        client_cert_files: Vec::new(),
-        schema_wait: Duration::ZERO,
-    }
-}
