@@ -41,7 +41,7 @@ impl Importer {
         Self { renderer: Observed::new(renderer, store.calls()), store }
     }
 
-    /// Decides by [`precedence`]; importing twice changes nothing more. Waits for a store that is away.
+    /// Decides by `precedence`; importing twice changes nothing more. Waits for a store that is away.
     pub async fn import(&self, imported: Record<ArchivedPage>) -> Result<Imported, ServiceError> {
         patiently(|| self.store_unless_newer(&imported)).await
     }
