@@ -1,8 +1,8 @@
 //! The one thread that writes.
 //!
 //! It applies the waiting operations in one transaction, commits once, and then answers each caller. Operations that
-//! arrive meanwhile form the next batch: under load many callers share a sync, and without load none waits. Each
-//! operation is one statement, so an error ends the whole batch, and nothing is done in part.
+//! arrive meanwhile form the next batch: under load many callers share a sync, and without load none waits. An
+//! error ends the whole batch, and the transaction is rolled back: nothing is done in part.
 
 use std::iter;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -139,7 +139,7 @@ impl Writer {
                 self.clean();
             }
         }
-        // The last connection removes the log, with the last deleted text.
+        // Without readers the log is emptied, with the last deleted text.
         self.shared.readers.lock().clear();
         if let Err(error) = checkpoint(&self.database) {
             warn!(%error, "the log of the database was not applied to its file; the next start does it");

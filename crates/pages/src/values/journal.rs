@@ -103,7 +103,7 @@ impl Line {
             Kind::Show => Change::Show(self.by.clone()),
             Kind::Void => return None,
         };
-        Some(Act { slug, version: PageVersion::new(self.version), at, change })
+        Some(Act { slug, version: PageVersion::try_from(self.version).ok()?, at, change })
     }
 }
 
@@ -209,6 +209,11 @@ mod tests {
         let head = PageHead::first(slug, Details::default(), EditKeyHash::from_bytes([0; 32]), UnixMillis::new(10));
         let head = Head { version: PageVersion::new(3), changed_at: UnixMillis::new(30), ..head };
         head.map_state(|live| if is_hidden { State::Hidden(live, takedown) } else { State::Active(live) })
+    }
+
+    #[test]
+    fn a_line_is_no_act_on_a_version_that_no_page_has() {
+        assert_eq!([0, 1].map(|version| line(Kind::Delete, version, 30).act().is_some()), [false, true]);
     }
 
     #[test]
