@@ -31,7 +31,7 @@ pub(super) async fn page(State(app): State<Arc<AppState>>, SlugParam(name): Slug
     match Slug::parse(slug) {
         Ok(slug) => representation.read(&slug, &app, &asked).await,
         Err(_) => match before_punctuation(&name) {
-            Some(address) => redirect_to(&app, address),
+            Some(address) => redirect_to(&app, address, &asked.uri),
             None => representation.error(&ServiceError::NotFound, &app, &asked.headers),
         },
     }

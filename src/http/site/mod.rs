@@ -13,11 +13,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use axum::{Router, body::Bytes, extract::State};
 use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LINK, LOCATION, VARY};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use percent_encoding::percent_decode_str;
 
 use self::templates::{GoneTemplate, Layout, NotFoundTemplate, PAGE_POLICY, PageTemplate};
 use super::document::{CACHE_ONE_HOUR, Document};
+use super::error_response::shows_key;
 use super::etag::{PageFacts, REVALIDATE, entity_tag};
 use super::negotiation::{Coding, VARY_CODING, VARY_TYPE_AND_CODING};
 use super::{extract::Asked, kept_body::KeptBody, representation::Source, state::AppState};
@@ -71,7 +72,7 @@ pub(in crate::http) async fn not_found(State(app): State<Arc<AppState>>, method:
         && let Ok(path) = percent_decode_str(asked.uri.path()).decode_utf8()
         && let Some(address) = path.strip_prefix('/').and_then(before_punctuation)
     {
-        return redirect_to(&app, address);
+        return redirect_to(&app, address, &asked.uri);
     }
     not_found_response(&app, &asked)
 }
@@ -84,7 +85,10 @@ pub(in crate::http) fn before_punctuation(name: &str) -> Option<&str> {
 }
 
 /// Does not check that the page exists.
-pub(in crate::http) fn redirect_to(app: &AppState, address: &str) -> Response {
+pub(in crate::http) fn redirect_to(app: &AppState, address: &str, asked: &Uri) -> Response {
+    if shows_key(asked) {
+        return app.failed(&ServiceError::KeyInQuery);
+    }
     let location = format!("{}/{address}", app.base_url);
     let location = HeaderValue::try_from(location).expect("an origin and a slug are ASCII");
     (StatusCode::PERMANENT_REDIRECT, [(LOCATION, location), (CACHE_CONTROL, CACHE_ONE_HOUR)]).into_response()

@@ -190,6 +190,8 @@ async fn an_address_with_punctuation_behind_it_is_redirected() {
     }
     let source = app.get(&format!("/{}.md.", page.slug)).await;
     assert_eq!(source.expect_status(308).header("location"), format!("{BASE_URL}/{}.md", page.slug));
+    let with_key = app.get(&format!("/{}/?key={}", page.slug, page.key)).await;
+    with_key.expect_error(401, "key_in_query");
     // The redirect does not depend on the page; only the page's own address shows whether it exists.
     app.get("/never-was-2222bbbb/").await.expect_status(308);
     for path in [
