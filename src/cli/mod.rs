@@ -149,7 +149,8 @@ fn explain(error: &clap::Error) -> ExitCode {
     if let (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing))) =
         (error.kind(), error.get(ContextKind::InvalidArg))
     {
-        return end(&format!("{} is missing; --help says what it is", missing.join(" and ")), REFUSED);
+        let is = if missing.len() == 1 { "is" } else { "are" };
+        return end(&format!("{} {is} missing; see --help", missing.join(" and ")), REFUSED);
     }
     let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let reasons = lines.filter(|line| !line.is_empty() && !line.starts_with("For more information"));

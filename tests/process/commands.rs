@@ -179,7 +179,7 @@ fn each_kind_of_failure_has_its_exit_code_and_says_what_to_do() {
     assert!(message.contains("102401 bytes; the limit is 102400"), "{message}");
     user.fails(&["get", "a-page-22222222"], "", 3);
     user.fails(&["get", "no page"], "", 2);
-    assert_eq!(user.fails(&["key"], "", 2), "handbill: <PAGE> is missing; --help says what it is\n");
+    assert_eq!(user.fails(&["key"], "", 2), "handbill: <PAGE> is missing; see --help\n");
     user.fails(&["update", "a-page-22222222", "--title", "T"], "", 4);
 
     // The two keys change places, so each is wrong.
