@@ -65,6 +65,7 @@ fn client(url: &str, script: &str, browser: &str) -> Client {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
     let client = client.with_file("cert.pem", cert.pem()).with_file("key.pem", signing_key.serialize_pem());
+    let client = client.with_file("own.jsonl", include_str!("../../it/security/corpora/own.jsonl"));
     let mut client = client.args(["cert.pem", "key.pem"]);
     // Clients see no other variable of the tests.
     for folder in ["PICTURES", "SCREENSHOTS"] {

@@ -78,13 +78,11 @@ fn check(input: impl AsRef<str>) {
     }
 }
 
-/// Texts of each kind of Markdown, and attacks. The tests in browsers use them too.
-const TEXTS: &str = include_str!("../../foreign/browser/node/previews.json");
-
 #[tokio::test]
 async fn the_preview_of_every_text_is_the_article_of_its_page() {
     let app = Setup::unlimited().start();
-    let texts: Vec<String> = serde_json::from_str(TEXTS).unwrap();
+    // Texts of each kind of Markdown, and attacks. The tests in browsers use them too.
+    let texts = own("preview");
     // Every example of Markdown, and of the thousands of attacks in HTML each fifth: most of them differ in a word.
     let markdown = rows(&["markdown"]);
     let html = rows(&["html", "url", "text"]).into_iter().step_by(5);

@@ -1,13 +1,9 @@
-// Drafts, files, keys in files, keyboards and lost connections. This runs in Chromium, because only its driver can be offline.
+// Drafts, files, keyboards and lost connections. This runs in Chromium, because only its driver can be offline.
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { base, expectNothing, name, withBrowser } from './browsers.mjs';
-import { accept, chord, fileOf, openEditor, openPages, openWatchedTab, press, publishByHand, put, said, shown, text, write } from './editing.mjs';
-
-/** The draft as the browser has stored it. */
-const stored = (tab, words) => tab.waitForFunction(
-    (words) => localStorage.getItem('handbill:draft:')?.includes(words), {}, words);
+import { accept, chord, openEditor, openWatchedTab, press, publishByHand, put, said, shown, stored, text, write } from './editing.mjs';
 
 await withBrowser(name, async (browser) => {
     const { tab, complaints } = await openWatchedTab(browser);
@@ -44,7 +40,13 @@ await withBrowser(name, async (browser) => {
     await shown(tab, 'pick');
     writeFileSync('note.md', '# From a file\r\n\r\nIts text.\r\n');
     writeFileSync('latin.md', Buffer.from([0x61, 0xe9]));
+    writeFileSync('plain.md', 'Only text.');
     const input = await tab.$('#file');
+    // A title that stands alone survives a file.
+    await write(tab, 'title', 'My own title');
+    await input.uploadFile('plain.md');
+    await said(tab, 'plain.md was opened');
+    assert.deepEqual([await text(tab, 'title'), await text(tab, 'content')], ['My own title', 'Only text.']);
     await input.uploadFile('note.md');
     await said(tab, 'note.md was opened');
     assert.deepEqual([await text(tab, 'title'), await text(tab, 'content')], ['', '# From a file\n\nIts text.\n']);
@@ -71,15 +73,17 @@ await withBrowser(name, async (browser) => {
     await put(tab, 'title', 'a\u202eb');
     await press(tab, '[value=publish]');
     await tab.waitForFunction(() => document.getElementById('title-problem').textContent.includes('a character in it that can’t be shown'));
-    await put(tab, 'title', 'T');
+    // One that is too long is counted, not cut.
+    await put(tab, 'title', '📓'.repeat(1000));
+    await press(tab, '[value=publish]');
+    await said(tab, 'Title too long: 1000 of 200');
+    assert.equal([...await text(tab, 'title')].length, 1000);
     // A title in front matter is the page's title.
     writeFileSync('front.md', '---\ntitle: In front\n---\n\nDropped text.');
     await input.uploadFile('front.md');
     await said(tab, 'front.md was opened');
     assert.equal(await text(tab, 'title'), '');
-    await put(tab, 'content', 'Dropped text.');
     await put(tab, 'title', 'T');
-    assert.equal(await text(tab, 'content'), 'Dropped text.');
 
     // The limit is shown from four fifths of it on. A text that is too long is reported and not sent.
     for (const [bytes, counted] of [[81_919, /^1 word · Draft saved$/], [81_920, /^1 word · 80 of 100 KB · Draft saved$/]]) {
@@ -91,33 +95,8 @@ await withBrowser(name, async (browser) => {
     await press(tab, '[value=publish]');
     await said(tab, 'Text too long: 101 of 100 KB');
 
-    // Keys leave one browser in a file and come into another.
-    await tab.$eval('#content', (field) => { field.value = ''; });
-    await openPages(tab, base);
-    const exported = await fileOf(tab, 'export');
-    const lines = exported.trim().split('\n').map((line) => JSON.parse(line));
-    assert.deepEqual(Object.keys(lines[0]), ['url', 'edit_key', 'title', 'created_at'], 'the form of the key file');
-    const count = lines.length;
-    assert.ok(count > 0);
-    const elsewhere = { ...lines[0], url: 'https://elsewhere.example/hello-2222bbbb' };
-    writeFileSync('keys.jsonl', `${exported}${JSON.stringify(elsewhere)}\n`);
-    const context = await browser.createBrowserContext();
-    const other = await openWatchedTab(context);
-    accept(other.tab, dialogs);
-    await openPages(other.tab, base);
-    const chooser = await other.tab.$('#import');
-    await chooser.uploadFile('keys.jsonl');
-    await said(other.tab, `Added ${count} ${count === 1 ? 'page' : 'pages'}: 1 line wasn’t a key for this site.`);
-    assert.equal((await other.tab.$$('#pages li')).length, count);
-    await chooser.uploadFile('note.md');
-    await said(other.tab, 'Added 0 pages');
-    await press(other.tab, '#pages .delete');
-    await press(other.tab, '#pages .sure .danger');
-    await said(other.tab, 'was deleted');
-    assert.equal((await other.tab.$$('#pages li')).length, count - 1);
-    await context.close();
-
     // The keys lead from the text to Publish and to the preview.
+    await put(tab, 'content', '');
     await openEditor(tab, base);
     await tab.focus('#content');
     for (const next of ['publish', 'preview']) {

@@ -37,6 +37,10 @@ export async function write(tab, id, words) {
     else await tab.keyboard.type(words);
 }
 
+/** Waits until the browser has stored `words`. */
+export const stored = (tab, words) => tab.waitForFunction(
+    (words) => Object.values(localStorage).some((value) => value.includes(words)), {}, words);
+
 /** Puts a text into a field at once, however long it is. */
 export const put = (tab, id, words) => tab.$eval(`#${id}`, (field, words) => {
     field.value = words;
