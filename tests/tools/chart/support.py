@@ -43,9 +43,10 @@ def render(values, *options):
     return succeed("helm", "template", "handbill", CHART, "-f", values, *options)
 
 
-def expand(expression, interval):
-    """A dashboard's expression with Grafana's variables as they are without a choice."""
-    return re.sub(r"\$(cluster|namespace|release|instance)\b", ".*", expression.replace("$__rate_interval", interval))
+def certificate(folder):
+    """Writes `tls.key` and `tls.crt` for pages.example into the folder."""
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=pages.example"]
+    succeed(*made, "-keyout", f"{folder}/tls.key", "-out", f"{folder}/tls.crt")
 
 
 @contextlib.contextmanager

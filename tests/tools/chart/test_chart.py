@@ -12,7 +12,7 @@ import jsonschema
 import kubernetes_validate
 import yaml
 
-from support import BINARY, CHART, EXAMPLES, ROOT, TOOLS, render, run, succeed
+from support import BINARY, CHART, EXAMPLES, ROOT, TOOLS, certificate, render, run, succeed
 
 KUBERNETES = "1.36"
 # Settings that the chart makes of values of its own.
@@ -76,8 +76,7 @@ def check(manifests, folder):
     """Runs the chart's check as its Job would, with files of its own in place of Secrets and ConfigMaps."""
     folder = Path(folder)
     if not (folder / "tls.key").exists():
-        certificate = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=pages.example"]
-        succeed(*certificate, "-keyout", folder / "tls.key", "-out", folder / "tls.crt")
+        certificate(folder)
         (folder / "ca.crt").write_text((folder / "tls.crt").read_text())
         (folder / "blocklist").write_text("spam.example\n")
         (folder / "password").write_text("secret")

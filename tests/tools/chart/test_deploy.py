@@ -17,7 +17,7 @@ from pathlib import Path
 
 import yaml
 
-from support import PATIENCE, ROOT, TOOLS, free_port, request, started
+from support import PATIENCE, ROOT, TOOLS, certificate, free_port, request, started
 
 DEPLOY = ROOT / "deploy"
 PATH = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"
@@ -80,8 +80,7 @@ def nginx(**changed):
             text = text.replace("http {", f"http {{ {name}_temp_path {name};", 1)
         for name, value in changed.items():
             text = re.sub(rf"\b{name} [^;]+;", f"{name} {value};", text)
-        certificate = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=pages.example"]
-        subprocess.run([*certificate, "-keyout", f"{folder}/tls.key", "-out", f"{folder}/tls.crt"], check=True, capture_output=True)
+        certificate(folder)
         user = "user root; " if os.geteuid() == 0 else ""
         return f"daemon off; {user}pid pid; error_log stderr;\n" + text
 
@@ -91,6 +90,16 @@ def nginx(**changed):
 def connection(port):
     trusting = ssl._create_unverified_context()
     return http.client.HTTPSConnection("127.0.0.1", port, timeout=PATIENCE, context=trusting)
+
+
+def half_sent(port, client_address="192.0.2.1"):
+    """A connection with the first half of a create."""
+    client = connection(port)
+    client.putrequest("POST", "/api/pages")
+    client.putheader("Content-Length", "10")
+    client.putheader("X-Test", client_address)
+    client.endheaders(b"half ")
+    return contextlib.closing(client)
 
 
 def ask(port, method="GET", path="/a-page-22222222", body=None, **headers):
@@ -110,11 +119,7 @@ class Nginx(unittest.TestCase):
     def test_one_client_has_a_share_of_connections(self):
         with nginx(limit_conn="connections 2") as (port, _, _), contextlib.ExitStack() as held:
             for number in (1, 2):
-                client = held.enter_context(contextlib.closing(connection(port)))
-                client.putrequest("POST", "/api/pages")
-                client.putheader("Content-Length", "10")
-                client.putheader("X-Test", f"2001:db8::{number}")
-                client.endheaders(b"half ")
+                held.enter_context(half_sent(port, f"2001:db8::{number}"))
             # nginx may not have read both heads yet.
             end = time.monotonic() + PATIENCE
             while ask(port, X_Test="2001:db8::ffff")[0] != 429:
@@ -123,19 +128,13 @@ class Nginx(unittest.TestCase):
 
     def test_a_slow_body_arrives_whole_and_one_that_stops_ends(self):
         with nginx(client_body_timeout="1s") as (port, replica, _):
-            with contextlib.closing(connection(port)) as client:
-                client.putrequest("POST", "/api/pages")
-                client.putheader("Content-Length", "10")
-                client.endheaders(b"half ")
+            with half_sent(port) as client:
                 self.assertEqual(replica.arrived, [])
                 client.send(b"whole")
                 sent = time.monotonic()
                 self.assertEqual(json.loads(client.getresponse().read())["length"], 10)
                 self.assertGreater(replica.arrived[0], sent - 1)
-            with contextlib.closing(connection(port)) as client:
-                client.putrequest("POST", "/api/pages")
-                client.putheader("Content-Length", "10")
-                client.endheaders(b"half ")
+            with half_sent(port) as client:
                 with contextlib.suppress(http.client.RemoteDisconnected):
                     self.assertEqual(client.getresponse().status, 408)
             self.assertEqual(len(replica.arrived), 1)

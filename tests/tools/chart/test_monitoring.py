@@ -11,7 +11,7 @@ import urllib.parse
 import yaml
 
 import promql
-from support import CHART, DASHBOARD, PATIENCE, ROOT, RULES, expand, handbill, prometheus, render, request, run, scrape, succeed, use
+from support import CHART, DASHBOARD, PATIENCE, ROOT, RULES, handbill, prometheus, render, request, run, scrape, succeed, use
 
 # Metrics of Prometheus itself.
 FOREIGN = {"up"}
@@ -35,7 +35,7 @@ def rules():
 def panels():
     for panel in json.loads(DASHBOARD.read_text())["panels"]:
         for target in panel.get("targets", []):
-            yield panel["title"], target["expr"]
+            yield panel["title"], target["expr"].replace("$__rate_interval", "1m")
 
 
 def expressions():
@@ -44,7 +44,8 @@ def expressions():
 
 
 def ask(server, expression):
-    expression = expand(expression, "1m")
+    # Grafana's variables as they are without a choice.
+    expression = re.sub(r"\$(cluster|namespace|release|instance)\b", ".*", expression)
     status, body = request("GET", f"{server}/api/v1/query?{urllib.parse.urlencode({'query': expression})}")
     answer = json.loads(body)
     assert status == 200, answer
@@ -53,9 +54,6 @@ def ask(server, expression):
 
 
 class Rules(unittest.TestCase):
-    def test_prometheus_reads_them(self):
-        succeed("promtool", "check", "rules", RULES)
-
     def test_a_window_that_counts_errors_knows_their_interval(self):
         # sum_over_time(… per second …) * 30 is a number of errors only if the rate is recorded every 30 s.
         counted = {"handbill:errors:rate5m", "handbill:requests:rate5m"}
@@ -98,19 +96,6 @@ class Dashboards(unittest.TestCase):
                     self.assertIn((label, "=~", f"${variable}"), matchers, f"{where}: {name}")
         names = [variable["name"] for variable in json.loads(DASHBOARD.read_text())["templating"]["list"]]
         self.assertEqual(names, ["datasource", "cluster", "namespace", "release", "instance"])
-
-    def test_prometheus_reads_every_expression(self):
-        # promtool checks only rules, so each expression becomes a rule, with example values for Grafana's variables.
-        made = []
-        for number, (_, expression) in enumerate(panels()):
-            expression = expand(expression, "5m")
-            self.assertNotIn("$", expression)
-            made.append({"record": f"panel_{number}", "expr": expression})
-        self.assertGreater(len(made), 20)
-        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-            yaml.safe_dump({"groups": [{"name": "panels", "rules": made}]}, file)
-            file.flush()
-            succeed("promtool", "check", "rules", file.name)
 
     def test_panels_have_their_own_place_and_say_what_they_show(self):
         taken = set()
@@ -185,6 +170,7 @@ class Metrics(unittest.TestCase):
 class Prometheus(unittest.TestCase):
     def test_every_panel_shows_something_and_no_alert_fires(self):
         wanted = {where: expression for where, expression in panels() if where not in EMPTY_WHILE_WELL}
+        empty = [expression for where, expression in panels() if where in EMPTY_WHILE_WELL]
         self.assertGreater(len(wanted), 10)
         # The limit on edits is low, so that some are refused. The limit on creates is higher than this test needs.
         with handbill("--edit-limit=20", "--create-limit=10000") as (public, admin), prometheus(admin) as server:
@@ -195,6 +181,8 @@ class Prometheus(unittest.TestCase):
                 use(public)
                 wanted = {where: expression for where, expression in wanted.items() if not ask(server, expression)}
                 time.sleep(0.2)
+            for expression in empty:
+                ask(server, expression)
             # The machine may be too slow for the objective. The rules are not at fault then.
             self.assertEqual(ask(server, 'ALERTS{alertstate="firing",alertname!="HandbillErrorBudgetBurn"}'), [])
             _, rules = request("GET", f"{server}/api/v1/rules")
