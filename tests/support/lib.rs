@@ -4,6 +4,7 @@ pub mod client;
 pub mod connection;
 pub mod environment;
 pub mod histories;
+pub mod interruption;
 pub mod journal;
 pub mod known;
 pub mod pages;
