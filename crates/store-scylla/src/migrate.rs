@@ -107,7 +107,7 @@ pub async fn migrate_with(
     random: &Random,
 ) -> Result<Report, MigrateError> {
     let keyspace = settings.keyspace.as_str();
-    // Without a majority, ScyllaDB changes no schema, and Cassandra gives no lock.
+    // Without a majority, ScyllaDB changes no schema.
     let max_silence = settings.schema_wait.max(session::REQUEST_TIMEOUT);
     let entering = timeout(max_silence, enter(session, settings, datacenter));
     let found = entering.await.unwrap_or(Err(MigrateError::NoMajority))?;
@@ -147,6 +147,7 @@ async fn enter(
     let keyspace = settings.keyspace.as_str();
     let found = checks::datacenters(session, keyspace).await.map_err(SchemaError::Unreadable)?;
     checks::check_copies(settings, datacenter, found.as_ref(), true)?;
+    majority(session, datacenter.filter(|_| settings.consistency == ScyllaConsistency::Local)).await;
     if found.is_none() {
         let (Some(datacenter), ScyllaConsistency::Local) = (datacenter, settings.consistency) else {
             return Err(SettingsError::NoKeyspace(keyspace.to_owned()).into());
@@ -161,6 +162,23 @@ async fn enter(
         change_schema(session, statement).await?;
     }
     Ok(found)
+}
+
+/// Waits until this process reaches most nodes of `datacenter`, or of all: Cassandra lets a single node make a table, and another one
+/// the same table with another identity.
+async fn majority(session: &Session, datacenter: Option<&str>) {
+    loop {
+        let state = session.get_cluster_state();
+        let nodes = state.get_nodes_info().iter();
+        let mut nodes: Vec<_> =
+            nodes.filter(|node| datacenter.is_none() || node.datacenter.as_deref() == datacenter).collect();
+        let all = nodes.len();
+        nodes.retain(|node| node.is_connected());
+        if nodes.len() * 2 > all {
+            return;
+        }
+        sleep(session::RETRY_INTERVAL).await;
+    }
 }
 
 /// Writes a setting, unless it is there. Returns what is there then.

@@ -13,6 +13,7 @@ use handbill_store_scylla::{Limits, ScyllaStore};
 use handbill_test_support::client::get;
 use handbill_test_support::environment::{FAR_TOO_LONG, TEST_TIMEOUT, in_time};
 use handbill_test_support::pages::new_key;
+use handbill_test_support::server::{handbill, run, text};
 
 use super::calls::{Published, Reply, create, create_with, publish, read, rewrite};
 use super::service::{Service, Settings};
@@ -134,6 +135,25 @@ async fn with_one_node_of_three_hung_or_cut_off_requests_succeed() {
         assert!(took < FAR_TOO_LONG, "{took:?}");
         service.nodes.heal().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_majority_migrate_makes_nothing_and_says_so() {
+    let service = Service::start(Settings::unlimited()).await;
+    let session = service.session().await;
+    let nodes = service.nodes.shared().addresses();
+    let mut migrate =
+        handbill(["migrate", "--store", "scylla", "--scylla-nodes", &nodes, "--scylla-keyspace", "minority"]);
+    migrate.args(["--schema-wait", "1s"]);
+    service.nodes.hang(2);
+    service.nodes.hang(3);
+    let refused = run(migrate, b"");
+    service.nodes.heal().await;
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(text(&refused.stderr).contains("start the majority of its nodes"), "{refused:?}");
+    let query = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'minority'";
+    let made = session.query_unpaged(query, ()).await.expect("the nodes are up").into_rows_result().expect("rows");
+    assert_eq!(made.rows_num(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
