@@ -15,46 +15,6 @@ use super::rendering;
 /// much.
 const MAX_RATIO: f64 = 16.0;
 
-/// Pairs of pieces: the first fills one half of the content, the second the other.
-const HALVES: [(&str, &str); 36] = [
-    ("- ", "\n"),
-    ("- ", "a\n"),
-    ("- ", " a\n"),
-    ("- ", "- \n"),
-    ("- ", "```\n"),
-    ("- ", "[a]: b\n"),
-    ("> ", "\n"),
-    ("> ", "a\n"),
-    ("> ", ">\n"),
-    ("> ", "<div>\n"),
-    ("1. ", "x\n"),
-    ("\t", "\n"),
-    ("*a ", "a* "),
-    ("**a ", " a**"),
-    ("*a_ ", "_a* "),
-    ("*a", "**b"),
-    ("~~a ", "a~~ "),
-    ("[", "]"),
-    ("[", "](a)"),
-    ("![", "](https:a)"),
-    ("[a ", "](b) "),
-    ("[", "[]()"),
-    ("[a]: /x\n", "[a]"),
-    ("[a](", "\\)"),
-    ("`", "a"),
-    ("<a ", ">"),
-    ("<!--", "-->"),
-    ("*", "_"),
-    ("https://a/", "*"),
-    ("https://a/b", ")"),
-    ("https://a/b", ";"),
-    ("https://a/b", "&copy;"),
-    ("> ", "a|b\n"),
-    ("> ", "|a|\n|-|\n"),
-    ("a|", "\n-|"),
-    ("[a](\n<b>\n", "*c* "),
-];
-
 #[test]
 fn no_content_takes_much_more_work_than_ordinary_content() {
     let ordinary = ordinary_work();
@@ -118,7 +78,9 @@ fn families() -> Vec<(String, String)> {
     for piece in own("repeated") {
         families.push((format!("repeated {piece:?}"), repeated(&piece, full)));
     }
-    for (first, second) in HALVES {
+    // Two pieces with a NUL between them: the first fills one half of the content, the second the other.
+    for halves in own("halves") {
+        let (first, second) = halves.split_once('\0').expect("two pieces");
         let source = repeated(first, full / 2) + &repeated(second, full / 2);
         families.push((format!("half {first:?}, half {second:?}"), source));
     }
