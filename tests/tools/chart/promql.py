@@ -29,7 +29,8 @@ def grouping_labels(expression):
     """The labels that the expression groups or joins by."""
     modifiers = [part.modifier for part in _parts(expression) if getattr(part, "modifier", None)]
     lists = [getattr(modifier, "matching", modifier) for modifier in modifiers]
-    return {label for each in lists if each for label in each.labels}
+    joined = [getattr(modifier, "group_labels", None) or [] for modifier in modifiers]
+    return {label for each in lists if each for label in each.labels}.union(*joined)
 
 
 def series(exposition):
