@@ -7,7 +7,7 @@ use http::StatusCode;
 use serde::de::DeserializeOwned;
 use tokio_util::task::TaskTracker;
 
-use crate::http::error::{self, ApiError};
+use crate::http::error::{self, ApiError, Interface};
 use crate::telemetry::logs::{AUDIT, AuditLog};
 use crate::telemetry::metrics::{Metrics, OperatorLabels};
 use handbill_pages::ports::{operated_store::OperatedStore, page_store::StoreError};
@@ -66,7 +66,7 @@ impl Refusal {
 
 /// Logs a failure. Unlike clients, the operator gets the store's reason, such as a full volume.
 pub(super) fn failure(failure: &ServiceError) -> (StatusCode, String) {
-    let ApiError { code, message, .. } = ApiError::from(failure);
+    let ApiError { code, message, .. } = ApiError::of(failure, Interface::Api);
     let status = StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     match failure {
         ServiceError::Store(error) => {

@@ -100,9 +100,7 @@ impl<R: AsyncBufRead + Unpin> Archive<R> {
             // The decoder refuses a line that is cut here.
             let room = (MAX_LINE_BYTES + 1 - self.line.len()) as u64;
             let read = (&mut self.lines).take(room).read_until(b'\n', &mut self.line).await;
-            if let Err(error) = read {
-                return Err(error.to_string());
-            }
+            read.map_err(|error| error.to_string())?;
             if self.line.is_empty() {
                 return Ok(None);
             }

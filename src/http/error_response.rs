@@ -66,7 +66,7 @@ impl AppState {
     /// Also logs an internal cause.
     pub(super) fn failed(&self, error: &ServiceError) -> Response {
         error::log(error);
-        self.refused(error.into(), Interface::Api)
+        self.refused(ApiError::of(error, Interface::Api), Interface::Api)
     }
 
     /// Also logs an internal cause.
@@ -88,7 +88,7 @@ impl AppState {
     pub(super) fn key_shown(&self, method: &Method) -> Response {
         let error = ServiceError::KeyInQuery;
         if *method == Method::POST {
-            ApiError { code: Code::KeyInQueryOfPost, ..ApiError::from(&error) }.into_response()
+            ApiError { code: Code::KeyInQueryOfPost, ..ApiError::of(&error, Interface::Api) }.into_response()
         } else {
             self.failed(&error)
         }

@@ -130,8 +130,10 @@ impl PageCache {
         let slot = slot.or_else(|| {
             let (slot, standing) = self.replace(slug, |standing| self.is_wanted(&made, standing, prefers))?;
             if made.is_same_state(&standing) {
-                let others = standing.bodies.iter().filter(|other| !other.is_like(&made.bodies[0])).cloned();
-                made.bodies.extend(others.collect::<Vec<_>>());
+                let CachedBody { representation, coding, .. } = made.bodies[0];
+                let others = standing.bodies.iter();
+                let others = others.filter(|other| (other.representation, other.coding) != (representation, coding));
+                made.bodies.extend(others.cloned());
             }
             Some(slot)
         });
@@ -239,12 +241,6 @@ impl CachedPage {
 
     fn is_same_state(&self, other: &Self) -> bool {
         self.page.state == other.page.state && self.page.renderer_version == other.page.renderer_version
-    }
-}
-
-impl CachedBody {
-    fn is_like(&self, other: &Self) -> bool {
-        self.representation == other.representation && self.coding == other.coding
     }
 }
 

@@ -57,15 +57,6 @@ impl<'a> From<Option<&'a KeptBody>> for Made<'a> {
     }
 }
 
-impl<'a> Made<'a> {
-    fn body(self) -> Option<&'a KeptBody> {
-        match self {
-            Self::Body(body) => Some(body),
-            Self::Not | Self::NotWorth => None,
-        }
-    }
-}
-
 pub(super) struct Finished {
     pub(super) response: Response,
     /// The client prefers a coding that was not made yet.
@@ -78,7 +69,10 @@ pub(super) fn respond<'a>(
     described: &impl Cacheable,
     made: impl Fn(Coding) -> Made<'a>,
 ) -> Option<Finished> {
-    let identity = made(Coding::Identity).body();
+    let identity = match made(Coding::Identity) {
+        Made::Body(body) => Some(body),
+        Made::Not | Made::NotWorth => None,
+    };
     let is_compressible = identity.is_none_or(|body| body.len() >= MIN_COMPRESSED_BYTES);
     let preferred = if is_compressible { Coding::preferred(request) } else { Coding::Identity };
     let preferred_made = made(preferred);

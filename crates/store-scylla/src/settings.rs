@@ -9,7 +9,7 @@ use thiserror::Error;
 /// The copies that agree on each write; a majority answers each read. Never mix the two on one keyspace: their
 /// majorities need not share a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString)]
-#[strum(serialize_all = "lowercase", parse_err_ty = Advice, parse_err_fn = unknown_consistency)]
+#[strum(serialize_all = "lowercase")]
 pub enum ScyllaConsistency {
     /// Of one datacentre, which has all copies: `LOCAL_SERIAL` and `LOCAL_QUORUM`.
     Local,
@@ -25,12 +25,6 @@ impl ScyllaConsistency {
             Self::Global => (Consistency::Quorum, SerialConsistency::Serial, Consistency::Serial),
         }
     }
-}
-
-type Advice = &'static str;
-
-fn unknown_consistency(_: &str) -> Advice {
-    "give local or global"
 }
 
 #[derive(Clone, Debug)]

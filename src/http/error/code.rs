@@ -110,11 +110,6 @@ impl Code {
         }
     }
 
-    /// Only the home page's form answers with this code.
-    pub const fn is_of_form(self) -> bool {
-        matches!(self, Self::CrossOrigin)
-    }
-
     /// What the token endpoint answers with.
     pub const OF_TOKENS: [Self; 11] = [
         Self::InvalidRequest,

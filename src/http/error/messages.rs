@@ -227,7 +227,7 @@ impl From<&TokenError> for ApiError {
     fn from(error: &TokenError) -> Self {
         match error {
             TokenError::Form(error) => error.into(),
-            TokenError::Service(error) => error.into(),
+            TokenError::Service(error) => Self::of(error, Interface::Api),
             TokenError::UnsupportedGrant => Self::new(
                 Code::UnsupportedGrantType,
                 format!("The field `grant_type` names another grant. Send `grant_type={}`.", oauth::GRANT_TYPE),

@@ -144,12 +144,6 @@ pub fn log(error: &ServiceError) {
     }
 }
 
-impl From<&ServiceError> for ApiError {
-    fn from(error: &ServiceError) -> Self {
-        Self::of(error, Interface::Api)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use handbill_pages::ports::page_store::{Cause, StoreError};
@@ -159,7 +153,7 @@ mod tests {
     #[test]
     fn an_unavailable_service_says_in_the_log_what_refused() {
         fn by(error: &ServiceError) -> Option<&'static str> {
-            ApiError::from(error).refused_by
+            ApiError::of(error, Interface::Api).refused_by
         }
 
         fn failed() -> Cause {

@@ -161,7 +161,7 @@ mod tests {
 
     use super::super::assets::SCRIPT;
     use super::*;
-    use crate::http::error::ApiError;
+    use crate::http::error::{ApiError, Interface};
     use handbill_pages::service::{BodyError, ServiceError};
     use handbill_pages::values::details::FieldError;
     use handbill_pages::values::origin::Origin;
@@ -221,7 +221,7 @@ mod tests {
         let beginnings: Vec<_> = table.split("    ['").skip(1).map(|row| row.split('\'').next().unwrap()).collect();
         assert_eq!(beginnings.len(), errors.len(), "{beginnings:?}");
         for (beginning, error) in beginnings.iter().zip(&errors) {
-            let message = ApiError::from(error).message;
+            let message = ApiError::of(error, Interface::Api).message;
             assert!(message.starts_with(beginning), "change {beginning:?} in ui.js to the beginning of {message:?}");
         }
     }

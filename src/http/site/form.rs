@@ -17,7 +17,7 @@ use super::editor::{self, EditorTemplate, KEY_WARNING, PreviewView, PublishedTem
 use super::templates::{self, EDITOR_POLICY, Layout};
 use super::{HTML, PLAIN_TEXT, article::article};
 use crate::http::answer::{json_tag, with_limit};
-use crate::http::error::{self, ApiError, Code};
+use crate::http::error::{self, ApiError, Code, Interface};
 use crate::http::types::{CreatedBody, page_url};
 use crate::http::{
     error_response::shows_key, etag::NO_STORE, extract::ClientAddr, negotiation::weight, request::body::RequestBody,
@@ -160,7 +160,7 @@ impl Post<'_> {
 
     fn refused(&self, error: &ServiceError, sent: &PageFields) -> Response {
         error::log(error);
-        let (problem, editor) = (ApiError::from(error), self.editor(sent));
+        let (problem, editor) = (ApiError::of(error, Interface::Api), self.editor(sent));
         // An unreadable body leaves nothing to give back.
         let is_lost = editor.content.is_empty() && problem.code != Code::EmptyContent;
         let message = match words_for_people(error) {

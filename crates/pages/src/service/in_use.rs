@@ -7,7 +7,6 @@ use tokio::sync::{Mutex as Queue, OwnedMutexGuard};
 
 use crate::values::slug::Slug;
 
-/// Clones share the values.
 pub(super) struct InUse<K, V>(Arc<Mutex<HashMap<K, Shared<V>>>>);
 
 struct Shared<V> {
@@ -28,18 +27,12 @@ impl<K, V> Default for InUse<K, V> {
     }
 }
 
-impl<K, V> Clone for InUse<K, V> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
 impl<K: Clone + Eq + Hash, V: Default> InUse<K, V> {
     pub(super) fn take(&self, key: &K) -> Used<K, V> {
         let mut all = self.0.lock();
         let shared = all.entry(key.clone()).or_insert_with(|| Shared { value: Arc::default(), users: 0 });
         shared.users += 1;
-        Used { all: self.clone(), key: key.clone(), value: Arc::clone(&shared.value) }
+        Used { all: InUse(Arc::clone(&self.0)), key: key.clone(), value: Arc::clone(&shared.value) }
     }
 }
 
@@ -73,9 +66,7 @@ impl<K: Eq + Hash, V> Drop for Used<K, V> {
 /// The writers of one page take turns in this process. Otherwise all but one of them would spend a round of the database
 /// to learn that their version is old: on ScyllaDB, 48 writers of a page together made 1.8 changes a second, and one
 /// writer 70.
-///
-/// Clones share the turns.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(super) struct Turns(InUse<Slug, Queue<()>>);
 
 /// The right to write a page, until this is dropped.

@@ -42,7 +42,7 @@ impl SlugSuffix {
 
 impl Slug {
     pub fn derive(title: &Title, suffix: SlugSuffix) -> Self {
-        let words = Self::words(title);
+        let words = words(title.as_str());
         let suffix = suffix.0.iter().map(|&byte| char::from(byte));
         Self(words.chars().chain(['-']).chain(suffix).collect())
     }
@@ -55,10 +55,6 @@ impl Slug {
                 !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
             });
         if suffix_fits && words_fit { Ok(Self(text.to_owned())) } else { Err(NotASlug) }
-    }
-
-    pub fn words(title: &Title) -> String {
-        words(title.as_str())
     }
 
     pub fn as_str(&self) -> &str {
@@ -126,7 +122,7 @@ impl SlugSecret {
     pub fn slug(&self, title: &Title, key: &EditKey, counter: u32) -> Slug {
         let mut mac = Hmac::<Sha256>::new_from_slice(&*self.0).expect("a key of any length will do");
         // Key and counter have fixed lengths, so different inputs never make the same message.
-        for part in [key.reveal().as_bytes(), Slug::words(title).as_bytes(), &counter.to_be_bytes()] {
+        for part in [key.reveal().as_bytes(), words(title.as_str()).as_bytes(), &counter.to_be_bytes()] {
             mac.update(part);
         }
         let hash = mac.finalize().into_bytes();
