@@ -10,8 +10,6 @@ use handbill_pages::service::Limited;
 use handbill_pages::values::head::PageHead;
 use handbill_pages::values::quota::{Decision, whole_seconds_up};
 
-pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
-
 /// The capacity of an answer's header map, large enough that it never grows.
 pub(super) const FIELDS: usize = 24;
 

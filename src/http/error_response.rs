@@ -7,9 +7,9 @@ use rmcp::{ErrorData, model::JsonRpcError};
 use serde_json::json;
 
 use super::etag::{NO_STORE, REVALIDATE};
-use super::{answer::JSON, state::AppState};
+use super::state::AppState;
 use crate::http::error::{self, ApiError, Code, Interface};
-use crate::http::types::{ErrorBody, TokenErrorBody};
+use crate::http::types::{ErrorBody, JSON, TokenErrorBody};
 use crate::http::{metadata, request::credential::query_shows_key};
 use crate::telemetry::http::ErrorName;
 use handbill_pages::service::{ServiceError, TokenError, oauth};

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use flate2::{Compress, Compression, Crc, FlushCompress};
 use http_body::{Frame, SizeHint};
 
-use super::{negotiation::Coding, site::templates::FRAME};
+use super::{negotiation::Coding, site::assets::FRAME};
 
 /// RFC 1952 §2.3: deflated, without a time or a name, made by no system in particular.
 const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];

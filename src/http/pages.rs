@@ -8,12 +8,12 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION};
 use http::{HeaderValue, Method, StatusCode, Uri};
 use utoipa::IntoParams;
 
-use super::answer::{JSON, json_tag, respond};
+use super::answer::{json_tag, respond};
 use super::etag::{NO_STORE, REVALIDATE};
 use super::extract::{Asked, ClientAddr, Conditions, Presented, SlugParam};
 use super::{error_response::shows_key, reads, representation::Representation, state::AppState};
 use crate::http::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
-use crate::http::types::{CreateBody, CreatedBody, Included, PageBody, ReadBody, UpdateBody};
+use crate::http::types::{CreateBody, CreatedBody, Included, JSON, PageBody, ReadBody, UpdateBody};
 use crate::http::{request::body::RequestBody, request::part};
 use handbill_pages::service::{LateBody, ServiceError};
 use handbill_pages::values::{head::PageHead, slug::Slug};

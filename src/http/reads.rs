@@ -6,7 +6,7 @@ use axum::{extract::State, response::Response};
 use http::header::{CACHE_CONTROL, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderValue};
 
-use super::answer::{FIELDS, JSON, json_tag_in};
+use super::answer::{FIELDS, json_tag_in};
 use super::error_response::{shows_key, unless_key_shown};
 use super::etag::{PageFacts, REVALIDATE};
 use super::extract::{Asked, SlugParam};
@@ -14,7 +14,7 @@ use super::negotiation::{Coding, VARY_CODING};
 use super::representation::{Cacheable, Made, Representation, Source, respond, unchanged};
 use super::site::{self, HTML, MARKDOWN, before_punctuation, prefers_markdown, redirect_to};
 use super::{kept_body::KeptBody, page_cache::CachedPage, state::AppState};
-use crate::http::types::{Included, PageBody, Part};
+use crate::http::types::{Included, JSON, PageBody, Part};
 use handbill_pages::service::{Body, ServiceError, is_current};
 use handbill_pages::values::{head::PageHead, page::Page, slug::Slug};
 

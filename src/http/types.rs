@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use http::HeaderValue;
 use schemars::JsonSchema;
 use serde::Serialize;
 use utoipa::openapi::{Object, ObjectBuilder, Ref, RefOr, Schema, Type};
@@ -15,6 +16,8 @@ use handbill_pages::values::edit_key::{EditKey, NotANewKey};
 use handbill_pages::values::{
     content::MAX_BYTES, origin::Origin, page::Page, slug::Slug, text_edits::TextEdit, title::MAX_CHARS,
 };
+
+pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// The body of an update. An omitted field keeps its value.
 #[derive(Debug, ToSchema)]

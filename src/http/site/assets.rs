@@ -2,7 +2,9 @@
 
 use std::sync::LazyLock;
 
-use crate::http::etag::short_hash;
+use askama::Template;
+
+use crate::http::{etag::short_hash, metadata};
 
 /// In every page, without comments and indentation.
 pub(super) static STYLE: LazyLock<String> = LazyLock::new(|| {
@@ -10,6 +12,19 @@ pub(super) static STYLE: LazyLock<String> = LazyLock::new(|| {
     let rules: String = rules.map(|part| part.split_once("*/").map_or(part, |(_, rule)| rule)).collect();
     rules.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
 });
+
+/// What all pages have in their heads, with the style sheet. The page cache keeps it once.
+pub(in crate::http) static FRAME: LazyLock<String> = LazyLock::new(|| {
+    let frame = FrameTemplate { icon_path: metadata::path::ICON, style: &STYLE };
+    frame.render().expect("a `String` accepts all text")
+});
+
+#[derive(Template)]
+#[template(path = "frame.html")]
+struct FrameTemplate<'a> {
+    icon_path: &'a str,
+    style: &'a str,
+}
 
 /// Visible on light and dark backgrounds.
 pub(super) const FAVICON: &str = include_str!("assets/favicon.svg");

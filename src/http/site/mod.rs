@@ -1,7 +1,7 @@
 //! The site for people: pages as HTML or Markdown, the editor, the form, the icon and `robots.txt`.
 
 mod article;
-mod assets;
+pub(in crate::http) mod assets;
 pub(in crate::http) mod editor;
 pub(in crate::http) mod form;
 mod markdown;

@@ -15,8 +15,8 @@ use sha2::{Digest, Sha256};
 use time::{OffsetDateTime, format_description::StaticFormatDescription, macros::format_description};
 
 use super::article::{NamedLink, article, first_image, named_links, without_heading};
-use super::assets::{FAVICON, STYLE, VERSION};
-use crate::http::{error::quota_in_words, etag::short_hash, metadata, state::AppState};
+use super::assets::{FAVICON, FRAME, STYLE, VERSION};
+use crate::http::{error::quota_in_words, etag::short_hash, state::AppState};
 use crate::settings::SiteLink;
 use handbill_pages::ports::rate_limiter::LimitKind;
 use handbill_pages::values::details::{Details, UnknownMembers};
@@ -83,19 +83,6 @@ pub struct NotFoundTemplate<'a> {
 #[template(path = "gone.html")]
 pub struct GoneTemplate<'a> {
     pub layout: Layout<'a>,
-}
-
-/// What all pages have in their heads, with the style sheet. The page cache keeps it once.
-pub(in crate::http) static FRAME: LazyLock<String> = LazyLock::new(|| {
-    let frame = FrameTemplate { icon_path: metadata::path::ICON, style: &STYLE };
-    frame.render().expect("a `String` accepts all text")
-});
-
-#[derive(Template)]
-#[template(path = "frame.html")]
-struct FrameTemplate<'a> {
-    icon_path: &'a str,
-    style: &'a str,
 }
 
 #[derive(Clone, Copy, Debug)]
