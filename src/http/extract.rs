@@ -18,7 +18,7 @@ pub(super) struct SlugParam(pub(super) String);
 /// As rate limits count it.
 pub(super) struct ClientAddr(pub(super) Client);
 
-/// The edit key in the header, where it belongs.
+/// The edit key in the header, or the fault that it is in the address.
 pub(super) struct Presented(pub(super) Credential);
 
 /// `If-Match` and `If-None-Match` of a change.

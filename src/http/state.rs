@@ -30,7 +30,7 @@ pub struct AppState {
     pub(super) base_url: Origin,
     pub(super) proxies: TrustedProxies,
     pub(super) site: SiteSettings,
-    /// A page contains its address and a link to report it, so its entity tag depends on them.
+    /// Of the settings that a page shows: its entity tag depends on them.
     pub(super) origin_tag: String,
     /// `CDN-Cache-Control`, if shared caches may keep pages.
     pub(super) edge: Option<HeaderValue>,

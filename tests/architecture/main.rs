@@ -96,7 +96,7 @@ fn a_module_names_only_those_that_it_may() {
         }
         let row = MAY_NAME.iter().find(|(name, _)| *name == source.module);
         let (_, may) = row.unwrap_or_else(|| panic!("{} is not in the table", source.module));
-        // `settings` makes their settings, `telemetry` shows their state, and `migrate` works on the cluster itself.
+        // `settings` makes their settings, `telemetry` tests its spans with them, and `migrate` works on the cluster itself.
         let may_name_backends = ["app", "settings", "telemetry", "cli"].contains(&&*source.module);
         for (first, second) in source.names() {
             let is_ours = first == "crate" || first == "handbill_pages";
