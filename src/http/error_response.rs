@@ -100,9 +100,9 @@ pub(super) fn shows_key(uri: &Uri) -> bool {
     uri.query().is_some_and(query_shows_key)
 }
 
-/// Replaces a successful read by 401 if `uri` shows a key. Errors stay: whether the page exists comes first.
+/// Replaces a successful or redirected read by 401 if `uri` shows a key. Errors stay: whether the page exists comes first.
 pub(super) fn unless_key_shown(uri: &Uri, app: &AppState, response: Response) -> Response {
-    let is_read = response.status().is_success() || response.status() == StatusCode::NOT_MODIFIED;
+    let is_read = response.status().is_success() || response.status().is_redirection();
     if is_read && shows_key(uri) { app.failed(&ServiceError::KeyInQuery) } else { response }
 }
 
