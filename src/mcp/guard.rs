@@ -8,7 +8,8 @@ use axum::{Json, body::Body, extract::Request};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::{BodyExt, Collected};
-use rmcp::{ErrorData, model::JsonRpcError};
+use rmcp::ErrorData;
+use rmcp::model::{ErrorCode, JsonRpcError};
 
 use crate::http::error::{ApiError, Interface};
 use crate::http::request::body::{RequestBody, is_json};
@@ -60,12 +61,6 @@ fn accepts_json(headers: &HeaderMap) -> bool {
     !headers.contains_key(ACCEPT) || ranges.next().is_some_and(|weight| weight > 0.0)
 }
 
-/// Whether a message is an error, which some methods answer with 200. Its id stands before.
-fn is_error(message: &[u8]) -> bool {
-    let begin = &message[..message.len().min(MAX_REFUSAL_BYTES)];
-    memchr::memmem::find(begin, br#","error":{"code":"#).is_some()
-}
-
 /// `rmcp` says only the method's name of one that it knows.
 const NOT_OFFERED: &str = "This server does not offer this method. It has tools (tools/list and tools/call) and a skill (skills/list, skills/get and resources/read).";
 
@@ -82,12 +77,14 @@ pub(super) async fn discreet(response: Response) -> Response {
         return (StatusCode::BAD_REQUEST, Json(refusal)).into_response();
     }
     let bytes = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
-    if !head.status.is_client_error() && !is_error(&bytes) {
+    // Some methods answer an error with 200.
+    let refusal = serde_json::from_slice::<JsonRpcError>(&bytes).ok();
+    if !head.status.is_client_error() && refusal.is_none() {
         return Response::from_parts(head, Body::from(bytes));
     }
     let text = String::from_utf8_lossy(&bytes);
-    let is_unknown_method = text.contains(r#","error":{"code":-32601,"#);
-    // A header may have a key in base64.
+    let is_unknown_method = refusal.as_ref().is_some_and(|refusal| refusal.error.code == ErrorCode::METHOD_NOT_FOUND);
+    // `rmcp` quotes a header in MCP's form for other text, `=?base64?…?=`, which may hold a key.
     let is_discreet = !is_unknown_method
         && bytes.len() <= MAX_REFUSAL_BYTES
         && !EditKey::stands_in(&text)
@@ -95,8 +92,7 @@ pub(super) async fn discreet(response: Response) -> Response {
     if is_discreet {
         return Response::from_parts(head, Body::from(bytes));
     }
-    let refusal = serde_json::from_slice(&bytes);
-    let mut refusal = refusal.unwrap_or_else(|_| JsonRpcError::new(None, ErrorData::invalid_request("", None)));
+    let mut refusal = refusal.unwrap_or_else(|| JsonRpcError::new(None, ErrorData::invalid_request("", None)));
     refusal.error.message = if is_unknown_method { NOT_OFFERED.into() } else { NOT_UNDERSTOOD.into() };
     refusal.error.data = None;
     head.headers.remove(CONTENT_TYPE);
