@@ -242,6 +242,13 @@ await withBrowser(name, async (browser) => {
         await (await tab.$('#import')).uploadFile('keys.jsonl');
         await said(tab, 'Added 4 pages: 1 line wasn’t a key for this site.');
         assert.equal((await tab.$$('#pages li')).length, 4);
+        writeFileSync('no-keys.md', 'Only text.');
+        await (await tab.$('#import')).uploadFile('no-keys.md');
+        await said(tab, 'Added 0 pages');
+        await press(tab, '#pages .delete');
+        await press(tab, '#pages .sure .danger');
+        await said(tab, 'was deleted');
+        assert.equal((await tab.$$('#pages li')).length, 3);
     });
 
     // The edit page: a wrong kept key, a whole link in the field, a forgotten key, a refused clipboard.

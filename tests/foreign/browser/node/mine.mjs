@@ -82,6 +82,11 @@ await withBrowser(name, async (browser) => {
     await shown(tab, 'closed');
     assert.equal(await text(tab, 'opening-name'), 'There is no page at this link');
 
+    // A person without a key learns it too.
+    await tab.goto(`${base}/${elsewhere.slug}/edit`);
+    await shown(tab, 'closed');
+    assert.equal(await text(tab, 'opening-name'), 'This page was deleted');
+
     // A key of another page is told from a wrong one, in an edit link and alone.
     const strange = await publish(base, 'Strange', 'Text.');
     await tab.goto(`${strange.address}/edit`);

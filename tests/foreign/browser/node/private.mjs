@@ -51,6 +51,13 @@ await withBrowser(name, async (browser) => {
     assert.match(await text(tab, 'not-kept'), /won’t save the edit link. Copy it now/);
     await tab.goto(`${base}/${lost.slug}`);
     assert.deepEqual(dialogs, ['beforeunload'], 'leaving without the key warns');
+    // A key that was copied is safe.
+    dialogs.length = 0;
+    await publishByHand(tab, base, 'Copied', 'Text.');
+    await press(tab, '#copy-link');
+    await said(tab, 'The edit link, which is a secret, was copied');
+    await tab.goto(`${base}/${lost.slug}`);
+    assert.deepEqual(dialogs, []);
     // Editing needs no storage.
     await tab.goto(`${base}/${lost.slug}/edit`);
     await write(tab, 'key', lost.key);

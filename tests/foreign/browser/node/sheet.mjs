@@ -196,11 +196,13 @@ await withBrowser(name, async (browser) => {
         }
     }
 
-    // The focus does not go with the button that brings a discarded draft back.
+    // A discarded draft comes back, and the focus does not go with the button.
     await tab.setViewport({ width: 1280, height: 800 });
+    await write(tab, 'content', 'The second');
     await press(tab, '#discard');
     assert.equal(await value(tab), '');
     await press(tab, '#status button');
+    assert.equal(await value(tab), 'The second');
     assert.equal(await tab.evaluate(() => document.activeElement.id), 'content');
 
     // Short lines stay lines if the writer says so, and run together if not. The question comes once for a text.
