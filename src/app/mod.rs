@@ -130,7 +130,7 @@ async fn serve_async(
     if base_url.as_str().starts_with("https://") && settings.moderation.contacts.abuse_contact.is_none() {
         tracing::warn!("readers cannot report pages: name a mail address or URL with --abuse-contact");
     }
-    // Nobody waits for the count of a large store's pages.
+    // Clients are served while the pages of a large store are counted for the log.
     let (connections, cache_bytes) = (limits.connections, deps.cache_bytes);
     tokio::spawn(async move { announce(&base_url, address, admin_address, &location.await, connections, cache_bytes) });
     let open = deps.metrics.connections.clone();

@@ -271,6 +271,7 @@ mod tests {
             (0..100).map_while(|_| all.admit(Response::new(AnswerBody::from(cached.clone()))).ok()).collect();
         assert_eq!(answers.len(), 100);
         assert!(all.admit(Response::new(AnswerBody::from(cached))).is_err());
+        assert!(all.admit(answer(20_001)).is_err());
         drop(answers);
         assert!(all.held.lock().is_empty());
         assert!(all.admit(answer(MAX_ANSWER_BYTES - SOCKET)).is_ok());
