@@ -13,11 +13,11 @@ use handbill_test_support::pages::{CREATED, edited, insert, page, replace, turne
 use serde_json::{Value, json};
 
 use super::super::backends::{empty_stores, stores};
+use super::Started;
 
 #[tokio::test]
 async fn creates_are_paused_until_they_are_resumed() {
-    for store in empty_stores().await {
-        let (name, store) = (store.name, store.backend);
+    for Started { name, backend: store, _beside } in empty_stores().await {
         assert!(!store.paused().await.unwrap(), "{name}");
         for paused in [true, true, false, false] {
             store.set_paused(paused).await.unwrap();
@@ -30,8 +30,7 @@ async fn creates_are_paused_until_they_are_resumed() {
 async fn the_journal_has_each_act_and_no_other_change() {
     let at = |millis: i64| UnixMillis::new(CREATED + millis);
     let takedown = || Takedown::new(TakedownReason::Phishing, "desk, ticket 7").unwrap();
-    for store in stores().await {
-        let (name, store) = (store.name, store.backend);
+    for Started { name, backend: store, _beside } in stores().await {
         let [stored, taken] = ["stored", "taken"].map(|text| Arc::new(page(text)));
         for page in [&stored, &taken] {
             assert_eq!(insert(&*store, page.clone()).await, PutResult::Done, "{name}");

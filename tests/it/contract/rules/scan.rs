@@ -14,6 +14,7 @@ use handbill_test_support::pages::{CREATED, edited, insert, page, replace, turne
 use handbill_test_support::scans::{all, of};
 
 use super::super::backends::{empty_stores, stores};
+use super::Started;
 
 async fn filled(store: &dyn PageStore, pages: usize) -> Vec<Arc<Page>> {
     let pages: Vec<_> = (0..pages).map(|number| Arc::new(page(&format!("page {number}")))).collect();
@@ -25,8 +26,7 @@ async fn filled(store: &dyn PageStore, pages: usize) -> Vec<Arc<Page>> {
 
 #[tokio::test]
 async fn a_scan_returns_every_record_once_in_batches_of_any_size() {
-    for store in empty_stores().await {
-        let (name, store) = (store.name, store.backend);
+    for Started { name, backend: store, _beside } in empty_stores().await {
         let batch = store.scan(None, ScanLimit::DEFAULT).await.unwrap();
         assert!(batch.records.is_empty() && batch.next.is_none(), "{name}: an empty store has nothing to scan");
 
@@ -57,19 +57,18 @@ async fn a_cursor_of_another_store_is_refused() {
     let scylla = [&[0xff][..], &7_i64.to_be_bytes(), &9_i64.to_be_bytes()].concat();
     let cursors =
         [("SQLite", b"a-long-slug-that-ends-b-22222222".to_vec()), ("scylla", scylla), ("no store", Vec::new())];
-    for store in stores().await {
+    for Started { name, backend: store, _beside } in stores().await {
         for (owner, cursor) in &cursors {
-            let scanned = store.backend.scan(Some(&ScanCursor::new(cursor.clone())), ScanLimit::DEFAULT).await;
+            let scanned = store.scan(Some(&ScanCursor::new(cursor.clone())), ScanLimit::DEFAULT).await;
             let is_refused = matches!(scanned, Err(StoreError::Unavailable(_)));
-            assert_eq!(is_refused, *owner != store.name, "{}: {owner}", store.name);
+            assert_eq!(is_refused, *owner != name, "{name}: {owner}");
         }
     }
 }
 
 #[tokio::test]
 async fn pages_that_stay_are_found_once_however_others_change() {
-    for store in stores().await {
-        let (name, store) = (store.name, store.backend);
+    for Started { name, backend: store, _beside } in stores().await {
         let pages = filled(&*store, 40).await;
         let (mut found, mut at) = (Vec::new(), None);
         for round in 0.. {
@@ -98,8 +97,7 @@ async fn pages_that_stay_are_found_once_however_others_change() {
 
 #[tokio::test]
 async fn a_tombstone_of_another_store_takes_a_free_slug_and_no_other() {
-    for store in stores().await {
-        let (name, store) = (store.name, store.backend);
+    for Started { name, backend: store, _beside } in stores().await {
         let gone = page("gone").head.tombstone(UnixMillis::new(CREATED + 5));
         let import = async |tombstone| store.put(Expected::Absent, Record::Deleted(tombstone), None).await.unwrap();
         assert_eq!(import(gone.clone()).await, PutResult::Done, "{name}");
@@ -116,8 +114,7 @@ async fn a_tombstone_of_another_store_takes_a_free_slug_and_no_other() {
 
 #[tokio::test]
 async fn a_write_replaces_only_the_state_it_was_compared_with() {
-    for store in stores().await {
-        let (name, store) = (store.name, store.backend);
+    for Started { name, backend: store, _beside } in stores().await {
         let there = Arc::new(page("there"));
         let at = |seconds: i64, content: &str| {
             let updated_at = UnixMillis::new(CREATED + 1000 * seconds);

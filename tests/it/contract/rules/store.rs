@@ -25,6 +25,7 @@ use strum::VariantArray;
 use tokio::runtime::Handle;
 
 use super::super::backends::{empty_stores, stores};
+use super::Started;
 
 /// What a later version may add to a head.
 fn unknown(member: &str) -> UnknownMembers {
@@ -60,16 +61,11 @@ fn full_page(title: Option<Title>) -> Arc<Page> {
 
 #[tokio::test]
 async fn every_field_of_a_page_is_kept() {
-    for store in stores().await {
+    for Started { name, backend: store, _beside } in stores().await {
         for title in [None, Some(Title::parse("A title").unwrap())] {
             let page = full_page(title);
-            insert(&*store.backend, page.clone()).await;
-            assert_eq!(
-                store.backend.lookup(&page.head.slug).await.unwrap(),
-                Some(Record::Active(page)),
-                "{}",
-                store.name
-            );
+            insert(&*store, page.clone()).await;
+            assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Some(Record::Active(page)), "{name}");
         }
     }
 }
@@ -80,33 +76,26 @@ async fn content_is_kept_byte_for_byte() {
     assert_eq!(largest.len(), 102_400);
     let unusual =
         "\u{0}\r\n\t \u{feff}e\u{301}é 👩\u{200d}👩\u{200d}👧 \u{202e}abc\u{202c} \u{10ffff}\u{fffd} مرحبا \n\n ";
-    for store in stores().await {
+    for Started { name, backend: store, _beside } in stores().await {
         for content in [largest.as_str(), unusual, " ", &"👍".repeat(25_600)] {
             let page = Arc::new(page(content));
-            insert(&*store.backend, page.clone()).await;
-            let Some(Record::Active(found)) = store.backend.lookup(&page.head.slug).await.unwrap() else {
-                panic!("{}", store.name)
-            };
-            assert_eq!(found.text.content.as_str().as_bytes(), content.as_bytes(), "{}", store.name);
-            assert_eq!(found, page, "{}", store.name);
+            insert(&*store, page.clone()).await;
+            let Some(Record::Active(found)) = store.lookup(&page.head.slug).await.unwrap() else { panic!("{name}") };
+            assert_eq!(found.text.content.as_str().as_bytes(), content.as_bytes(), "{name}");
+            assert_eq!(found, page, "{name}");
         }
     }
 }
 
 #[tokio::test]
 async fn a_taken_slug_is_refused_and_its_page_stays() {
-    for store in stores().await {
+    for Started { name, backend: store, _beside } in stores().await {
         let first = Arc::new(page("first"));
         let second = Arc::new(page_at(first.head.slug.clone(), "second"));
-        insert(&*store.backend, first.clone()).await;
-        let inserted = insert(&*store.backend, second).await;
-        assert_eq!(inserted, PutResult::Refused, "{}", store.name);
-        assert_eq!(
-            store.backend.lookup(&first.head.slug).await.unwrap(),
-            Some(Record::Active(first)),
-            "{}",
-            store.name
-        );
+        insert(&*store, first.clone()).await;
+        let inserted = insert(&*store, second).await;
+        assert_eq!(inserted, PutResult::Refused, "{name}");
+        assert_eq!(store.lookup(&first.head.slug).await.unwrap(), Some(Record::Active(first)), "{name}");
     }
 }
 
@@ -122,16 +111,16 @@ async fn the_secret_for_slugs_stays_and_differs_between_stores() {
 
 #[tokio::test]
 async fn a_page_of_the_expected_version_is_replaced() {
-    for store in stores().await {
+    for Started { name, backend: store, _beside } in stores().await {
         let first = Arc::new(page("first"));
-        insert(&*store.backend, first.clone()).await;
+        insert(&*store, first.clone()).await;
         let mut expected = first;
         for round in 0..3 {
             let next = edited(&expected, &format!("edit {round}"));
-            let swapped = replace(&*store.backend, &expected.head, Record::Active(next.clone())).await;
-            assert_eq!(swapped, PutResult::Done, "{}", store.name);
-            let found = store.backend.lookup(&next.head.slug).await.unwrap();
-            assert_eq!(found, Some(Record::Active(next.clone())), "{}", store.name);
+            let swapped = replace(&*store, &expected.head, Record::Active(next.clone())).await;
+            assert_eq!(swapped, PutResult::Done, "{name}");
+            let found = store.lookup(&next.head.slug).await.unwrap();
+            assert_eq!(found, Some(Record::Active(next.clone())), "{name}");
             expected = next;
         }
     }
@@ -139,8 +128,7 @@ async fn a_page_of_the_expected_version_is_replaced() {
 
 #[tokio::test]
 async fn a_head_is_that_of_the_record() {
-    for store in stores().await {
-        let (name, store) = (store.name, store.backend);
+    for Started { name, backend: store, _beside } in stores().await {
         assert_eq!(store.head(&slug()).await.unwrap(), None, "{name}");
         let mut first = page("See <https://a.example>");
         first.head.state.renderer_version = 7;
@@ -157,8 +145,7 @@ async fn a_head_is_that_of_the_record() {
 
 #[tokio::test]
 async fn a_new_title_keeps_the_text_and_a_new_text_replaces_it() {
-    for store in stores().await {
-        let (name, store) = (store.name, store.backend);
+    for Started { name, backend: store, _beside } in stores().await {
         let first = Arc::new(page("first"));
         insert(&*store, first.clone()).await;
         let Some(Record::Active(mut found)) = store.lookup(&first.head.slug).await.unwrap() else { panic!("{name}") };
@@ -185,46 +172,40 @@ fn content(round: i64) -> Content {
 
 #[tokio::test]
 async fn a_stale_version_changes_nothing() {
-    for store in stores().await {
+    for Started { name, backend: store, _beside } in stores().await {
         let first = Arc::new(page("first"));
         let second = edited(&first, "second");
-        insert(&*store.backend, first.clone()).await;
-        replace(&*store.backend, &first.head, Record::Active(second.clone())).await;
+        insert(&*store, first.clone()).await;
+        replace(&*store, &first.head, Record::Active(second.clone())).await;
 
         let late = edited(&first, "late");
-        let swapped = replace(&*store.backend, &first.head, Record::Active(late.clone())).await;
-        assert_eq!(swapped, PutResult::Refused, "{}", store.name);
+        let swapped = replace(&*store, &first.head, Record::Active(late.clone())).await;
+        assert_eq!(swapped, PutResult::Refused, "{name}");
         let early = edited(&second, "early");
-        let swapped = replace(&*store.backend, &early.head, Record::Active(early.clone())).await;
-        assert_eq!(swapped, PutResult::Refused, "{}", store.name);
+        let swapped = replace(&*store, &early.head, Record::Active(early.clone())).await;
+        assert_eq!(swapped, PutResult::Refused, "{name}");
         let tombstone = first.head.tombstone(UnixMillis::new(CREATED));
-        let swapped = replace(&*store.backend, &first.head, Record::Deleted(tombstone)).await;
-        assert_eq!(swapped, PutResult::Refused, "{}", store.name);
+        let swapped = replace(&*store, &first.head, Record::Deleted(tombstone)).await;
+        assert_eq!(swapped, PutResult::Refused, "{name}");
 
-        assert_eq!(
-            store.backend.lookup(&first.head.slug).await.unwrap(),
-            Some(Record::Active(second)),
-            "{}",
-            store.name
-        );
+        assert_eq!(store.lookup(&first.head.slug).await.unwrap(), Some(Record::Active(second)), "{name}");
     }
 }
 
 #[tokio::test]
 async fn a_page_that_was_never_there_cannot_be_replaced() {
-    for store in stores().await {
+    for Started { name, backend: store, _beside } in stores().await {
         let first = page("first");
         let next = edited(&first, "next");
-        let swapped = replace(&*store.backend, &first.head, Record::Active(next)).await;
-        assert_eq!(swapped, PutResult::Refused, "{}", store.name);
-        assert_eq!(store.backend.lookup(&first.head.slug).await.unwrap(), None, "{}", store.name);
+        let swapped = replace(&*store, &first.head, Record::Active(next)).await;
+        assert_eq!(swapped, PutResult::Refused, "{name}");
+        assert_eq!(store.lookup(&first.head.slug).await.unwrap(), None, "{name}");
     }
 }
 
 #[tokio::test]
 async fn only_an_unreadable_record_is_replaced_as_one() {
-    for store in stores().await {
-        let (name, store) = (store.name, store.backend);
+    for Started { name, backend: store, _beside } in stores().await {
         let [absent, page] = ["absent", "there"].map(|text| Arc::new(page(text)));
         insert(&*store, page.clone()).await;
         for (page, found) in [(&absent, None), (&page, Some(Record::Active(page.clone())))] {
@@ -277,8 +258,7 @@ impl Drop for Witnessed<'_> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_cache_is_told_of_each_change_before_and_after_it() {
-    for store in stores().await {
-        let (name, store) = (store.name, store.backend);
+    for Started { name, backend: store, _beside } in stores().await {
         let (witness, other) = (Witness::of(&store), Witness::of(&store));
         let can_tell = store.subscribe(witness.clone());
         assert!(!store.subscribe(other), "{name}");
@@ -296,31 +276,26 @@ async fn one_cache_is_told_of_each_change_before_and_after_it() {
 
 #[tokio::test]
 async fn a_deleted_page_leaves_a_tombstone_that_nothing_replaces() {
-    for store in stores().await {
+    for Started { name, backend: store, _beside } in stores().await {
         let page = Arc::new(page("text"));
         let tombstone = page.head.tombstone(UnixMillis::new(CREATED + 5));
-        insert(&*store.backend, page.clone()).await;
+        insert(&*store, page.clone()).await;
         let deleted = Record::Deleted(tombstone.clone());
-        let swapped = replace(&*store.backend, &page.head, deleted.clone()).await;
-        assert_eq!(swapped, PutResult::Done, "{}", store.name);
+        let swapped = replace(&*store, &page.head, deleted.clone()).await;
+        assert_eq!(swapped, PutResult::Done, "{name}");
 
         let again = Arc::new(page_at(page.head.slug.clone(), "again"));
-        let inserted = insert(&*store.backend, again).await;
-        assert_eq!(inserted, PutResult::Refused, "{}", store.name);
+        let inserted = insert(&*store, again).await;
+        assert_eq!(inserted, PutResult::Refused, "{name}");
         let of_tombstone = tombstone.clone().map_state(|_| page.head.state.clone());
         for head in [&page.head, &of_tombstone] {
             let revived = Record::Active(edited(&page, "revived"));
-            let swapped = replace(&*store.backend, head, revived).await;
-            assert_eq!(swapped, PutResult::Refused, "{}", store.name);
-            let swapped = replace(&*store.backend, head, deleted.clone()).await;
-            assert_eq!(swapped, PutResult::Refused, "{}", store.name);
+            let swapped = replace(&*store, head, revived).await;
+            assert_eq!(swapped, PutResult::Refused, "{name}");
+            let swapped = replace(&*store, head, deleted.clone()).await;
+            assert_eq!(swapped, PutResult::Refused, "{name}");
         }
-        assert_eq!(
-            store.backend.lookup(&page.head.slug).await.unwrap(),
-            Some(Record::Deleted(tombstone)),
-            "{}",
-            store.name
-        );
+        assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Some(Record::Deleted(tombstone)), "{name}");
     }
 }
 
@@ -330,8 +305,7 @@ fn hiding() -> Takedown {
 
 #[tokio::test]
 async fn a_hidden_page_keeps_its_text_and_slug_and_is_shown_as_it_was() {
-    for store in stores().await {
-        let (name, store) = (store.name, store.backend);
+    for Started { name, backend: store, _beside } in stores().await {
         let first = Arc::new(page("text"));
         let hidden = turned(&first, Some(hiding()), 5);
         let shown = turned(hidden.page().unwrap(), None, 6);
@@ -360,8 +334,7 @@ async fn a_hidden_page_keeps_its_text_and_slug_and_is_shown_as_it_was() {
 
 #[tokio::test]
 async fn a_hidden_page_becomes_a_tombstone_and_may_be_imported() {
-    for store in stores().await {
-        let (name, store) = (store.name, store.backend);
+    for Started { name, backend: store, _beside } in stores().await {
         let hidden = turned(&page("text"), Some(hiding()), 5);
         assert_eq!(store.put(Expected::Absent, hidden.clone(), None).await.unwrap(), PutResult::Done, "{name}");
         assert_eq!(store.lookup(hidden.slug()).await.unwrap(), hidden.clone().into(), "{name}");
@@ -374,47 +347,42 @@ async fn a_hidden_page_becomes_a_tombstone_and_may_be_imported() {
 
 #[tokio::test]
 async fn a_tombstone_keeps_why_an_operator_took_it_down_and_who() {
-    for store in stores().await {
+    for Started { name, backend: store, _beside } in stores().await {
         for &reason in TakedownReason::VARIANTS {
             let page = Arc::new(page("text"));
             let takedown = Takedown::new(reason, "Straße 1, ticket 7").unwrap();
             let tombstone = page.head.taken_down(takedown, UnixMillis::new(CREATED + 5));
-            insert(&*store.backend, page.clone()).await;
-            let swapped = replace(&*store.backend, &page.head, Record::Deleted(tombstone.clone())).await;
-            assert_eq!(swapped, PutResult::Done, "{}", store.name);
-            assert_eq!(
-                store.backend.lookup(&page.head.slug).await.unwrap(),
-                Some(Record::Deleted(tombstone)),
-                "{}",
-                store.name
-            );
+            insert(&*store, page.clone()).await;
+            let swapped = replace(&*store, &page.head, Record::Deleted(tombstone.clone())).await;
+            assert_eq!(swapped, PutResult::Done, "{name}");
+            assert_eq!(store.lookup(&page.head.slug).await.unwrap(), Some(Record::Deleted(tombstone)), "{name}");
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_racing_inserts_of_one_slug_one_wins_and_is_what_is_found() {
-    for store in stores().await {
+    for Started { name, backend: store, _beside } in stores().await {
         let slug = slug();
         let racing = (0..32).map(|racer| {
-            let (store, page) = (store.backend.clone(), Arc::new(page_at(slug.clone(), &format!("racer {racer}"))));
+            let (store, page) = (store.clone(), Arc::new(page_at(slug.clone(), &format!("racer {racer}"))));
             tokio::spawn(async move { (insert(&*store, page.clone()).await, page) })
         });
         let finished = join_all(racing).await.into_iter().map(Result::unwrap);
         let winners: Vec<_> = finished.filter(|(inserted, _)| *inserted == PutResult::Done).collect();
-        assert_eq!(winners.len(), 1, "{}", store.name);
-        let found = store.backend.lookup(&slug).await.unwrap();
-        assert_eq!(found, Some(Record::Active(winners[0].1.clone())), "{}", store.name);
+        assert_eq!(winners.len(), 1, "{name}");
+        let found = store.lookup(&slug).await.unwrap();
+        assert_eq!(found, Some(Record::Active(winners[0].1.clone())), "{name}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_racing_changes_to_one_version_one_wins_and_is_found() {
-    for store in stores().await {
+    for Started { name, backend: store, _beside } in stores().await {
         let first = Arc::new(page("first"));
-        insert(&*store.backend, first.clone()).await;
+        insert(&*store, first.clone()).await;
         let racing = (0..32).map(|racer| {
-            let (store, expected) = (store.backend.clone(), first.head.clone());
+            let (store, expected) = (store.clone(), first.head.clone());
             let next = if racer % 4 == 0 {
                 Record::Deleted(first.head.tombstone(UnixMillis::new(CREATED + racer)))
             } else {
@@ -424,42 +392,37 @@ async fn of_racing_changes_to_one_version_one_wins_and_is_found() {
         });
         let finished = join_all(racing).await.into_iter().map(Result::unwrap);
         let winners: Vec<_> = finished.filter(|(swapped, _)| *swapped == PutResult::Done).collect();
-        assert_eq!(winners.len(), 1, "{}", store.name);
-        let found = store.backend.lookup(&first.head.slug).await.unwrap();
-        assert_eq!(found, winners[0].1.clone().into(), "{}", store.name);
+        assert_eq!(winners.len(), 1, "{name}");
+        let found = store.lookup(&first.head.slug).await.unwrap();
+        assert_eq!(found, winners[0].1.clone().into(), "{name}");
     }
 }
 
 #[tokio::test]
 async fn a_call_whose_caller_left_is_done_wholly_or_not_at_all() {
-    for store in stores().await {
+    for Started { name, backend: store, _beside } in stores().await {
         let kept = Arc::new(page("kept"));
-        insert(&*store.backend, kept.clone()).await;
+        insert(&*store, kept.clone()).await;
         let mut abandoned = Vec::new();
         for round in 0..20 {
             let page = Arc::new(page(&"abandoned ".repeat(round + 1)));
-            let mut insert = store.backend.put(Expected::Absent, Record::Active(page.clone()), None);
+            let mut insert = store.put(Expected::Absent, Record::Active(page.clone()), None);
             let _ = (&mut insert).now_or_never();
             drop(insert);
             abandoned.push(page);
         }
-        let mut lookup = store.backend.lookup(&kept.head.slug);
+        let mut lookup = store.lookup(&kept.head.slug);
         let _ = (&mut lookup).now_or_never();
         drop(lookup);
 
         // When this insert is answered, all earlier requests are decided.
         let after = Arc::new(page("after"));
-        assert_eq!(insert(&*store.backend, after.clone()).await, PutResult::Done, "{}", store.name);
+        assert_eq!(insert(&*store, after.clone()).await, PutResult::Done, "{name}");
         for page in abandoned {
-            let found = store.backend.lookup(&page.head.slug).await.unwrap();
-            assert!(found.is_none() || found == Some(Record::Active(page)), "{}", store.name);
+            let found = store.lookup(&page.head.slug).await.unwrap();
+            assert!(found.is_none() || found == Some(Record::Active(page)), "{name}");
         }
-        assert_eq!(store.backend.lookup(&kept.head.slug).await.unwrap(), Some(Record::Active(kept)), "{}", store.name);
-        assert_eq!(
-            store.backend.lookup(&after.head.slug).await.unwrap(),
-            Some(Record::Active(after)),
-            "{}",
-            store.name
-        );
+        assert_eq!(store.lookup(&kept.head.slug).await.unwrap(), Some(Record::Active(kept)), "{name}");
+        assert_eq!(store.lookup(&after.head.slug).await.unwrap(), Some(Record::Active(after)), "{name}");
     }
 }
