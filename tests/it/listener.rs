@@ -74,6 +74,13 @@ impl Listener {
         Client(TcpStream::connect(self.address).await.unwrap())
     }
 
+    /// A new client that was answered once.
+    async fn answered(&self) -> Client {
+        let mut client = self.connect().await;
+        client.ask().await;
+        client
+    }
+
     async fn stop(self) {
         self.phase.send_replace(Phase::Stopping);
         ends("the listener should have stopped", self.serving).await.unwrap();
@@ -94,6 +101,12 @@ struct Client(TcpStream);
 impl Client {
     async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.0.write_all(bytes.as_ref()).await.unwrap();
+    }
+
+    /// Asks for `/`, and returns the answer.
+    async fn ask(&mut self) -> String {
+        self.send(GET).await;
+        self.until("here").await
     }
 
     async fn until(&mut self, end: &str) -> String {
@@ -128,9 +141,7 @@ async fn a_head_that_does_not_arrive_ends_its_connection() {
     assert_eq!(stalled.rest().await, b"");
     assert!((75..80).contains(&began.elapsed().as_secs()));
 
-    let mut resting = listener.connect().await;
-    resting.send(GET).await;
-    resting.until("here").await;
+    let mut resting = listener.answered().await;
     let began = Instant::now();
     assert_eq!(resting.rest().await, b"");
     assert!((75..80).contains(&began.elapsed().as_secs()));
@@ -186,16 +197,12 @@ async fn beyond_the_number_of_connections_a_client_waits() {
 #[tokio::test]
 async fn for_a_new_client_the_one_that_stalls_longest_gives_way() {
     let listener = Listener::start(Limits { connections: 2, ..LIMITS });
-    let (mut stalled, mut resting) = (listener.connect().await, listener.connect().await);
+    let mut stalled = listener.connect().await;
     stalled.send("GET / HTTP/1.1\r\nHost: loc").await;
-    resting.send(GET).await;
-    resting.until("here").await;
-    let mut fresh = listener.connect().await;
-    fresh.send(GET).await;
-    fresh.until("here").await;
+    let mut resting = listener.answered().await;
+    let _fresh = listener.answered().await;
     stalled.is_ended().await;
-    resting.send(GET).await;
-    resting.until("here").await;
+    resting.ask().await;
     assert_eq!(listener.metrics.open.get(), 2);
     listener.stop().await;
 }
@@ -215,11 +222,8 @@ async fn for_a_new_client_the_one_whose_body_is_awaited_longest_gives_way() {
     let began = Instant::now();
     let mut kept = Vec::new();
     for mut stalled in stalled {
-        let mut fresh = listener.connect().await;
-        fresh.send(GET).await;
-        fresh.until("here").await;
+        kept.push(listener.answered().await);
         stalled.is_ended().await;
-        kept.push(fresh);
     }
     assert!(began.elapsed() < Duration::from_secs(1), "no time limit ended them: {:?}", began.elapsed());
     listener.stop().await;
@@ -228,14 +232,11 @@ async fn for_a_new_client_the_one_whose_body_is_awaited_longest_gives_way() {
 #[tokio::test]
 async fn beyond_its_share_a_client_is_refused_at_once() {
     let listener = Listener::start(Limits { connections_per_client: 1, ..LIMITS });
-    let mut first = listener.connect().await;
-    first.send(GET).await;
-    first.until("here").await;
+    let mut first = listener.answered().await;
     let mut second = listener.connect().await;
     assert_eq!(second.rest().await, b"");
     assert_eq!((listener.metrics.open.get(), listener.metrics.refused.get()), (1, 1));
-    first.send(GET).await;
-    first.until("here").await;
+    first.ask().await;
     drop((first, second));
     listener.stop().await;
 }
@@ -280,20 +281,14 @@ async fn kept_connections_lose_no_request_at_a_stop_without_delay() {
     let stopped = Stopped::clock();
     let mut kept = Vec::new();
     for _ in 0..20 {
-        let mut client = listener.connect().await;
-        client.send(GET).await;
-        client.until("here").await;
-        kept.push(client);
+        kept.push(listener.answered().await);
     }
     listener.phase.send_replace(Phase::Stopping);
     for client in &mut kept {
-        client.send(GET).await;
-        assert!(client.until("here").await.contains("connection: close"));
+        assert!(client.ask().await.contains("connection: close"));
         assert_eq!(client.rest().await, b"");
     }
-    let mut fresh = listener.connect().await;
-    fresh.send(GET).await;
-    assert!(fresh.until("here").await.contains("connection: close"));
+    assert!(listener.connect().await.ask().await.contains("connection: close"));
     drop(stopped);
     listener.stop().await;
 }
@@ -329,8 +324,7 @@ async fn a_client_that_connected_before_a_stop_may_still_ask() {
     for _ in 0..24 {
         tokio::time::advance(Duration::from_millis(10)).await;
     }
-    distant.send(GET).await;
-    assert!(distant.until("here").await.contains("connection: close"));
+    assert!(distant.ask().await.contains("connection: close"));
     drop(stopped);
     listener.stop().await;
 }
@@ -426,15 +420,11 @@ async fn an_answer_that_is_under_way_at_the_stop_arrives_whole() {
 async fn while_leaving_each_answer_asks_its_client_to_go() {
     let listener = Listener::start(LIMITS);
     let mut resting = listener.connect().await;
-    resting.send(GET).await;
-    assert!(!resting.until("here").await.contains("connection: close"));
+    assert!(!resting.ask().await.contains("connection: close"));
     listener.phase.send_replace(Phase::Leaving);
-    resting.send(GET).await;
-    assert!(resting.until("here").await.contains("connection: close"));
+    assert!(resting.ask().await.contains("connection: close"));
     assert_eq!(resting.rest().await, b"");
-    let mut fresh = listener.connect().await;
-    fresh.send(GET).await;
-    assert!(fresh.until("here").await.contains("connection: close"));
+    assert!(listener.connect().await.ask().await.contains("connection: close"));
     listener.stop().await;
 }
 
