@@ -32,17 +32,12 @@ async fn every_page_can_be_reported_with_its_address_filled_in() {
         let page = app.published().await;
         let html = app.get(&format!("/{}", page.slug)).await.text().to_owned();
         assert!(html.contains(&format!("<a href=\"{expected}{}\" rel=\"nofollow\">{words}</a>", page.slug)), "{html}");
-        assert!(
-            app.get("/llms.txt")
-                .await
-                .text()
-                .contains(&format!("[Abuse contact]({}", Contact::parse(contact).unwrap()))
-        );
+        let linked = format!("[Abuse contact]({}", Contact::parse(contact).unwrap());
+        assert!(app.get("/llms.txt").await.text().contains(&linked), "{linked}");
         let document = app.get("/openapi.json").await.json();
         assert!(document["info"]["contact"].to_string().contains(contact), "{document}");
     }
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     assert!(!app.get(&format!("/{}", page.slug)).await.text().contains("Report"));
 }
 
@@ -97,8 +92,8 @@ async fn with_noindex_all_no_representation_of_any_page_is_indexed() {
 async fn the_operators_own_documents_are_linked_everywhere() {
     let links = ["privacy=https://pages.example/privacy", "support=help@pages.example"];
     let links = links.map(|link| SiteLink::parse(link).unwrap()).to_vec();
-    let app = Setup::unlimited().site(SiteSettings { links, ..SiteSettings::default() }).start();
-    let page = app.published().await;
+    let (app, page) =
+        Setup::unlimited().site(SiteSettings { links, ..SiteSettings::default() }).start_with_page().await;
     for path in ["/", "/help", "/pages", &format!("/{}", page.slug), &format!("/{}/edit", page.slug)] {
         let answer = app.send(Request::get(path).header("accept", "text/html")).await;
         for link in [

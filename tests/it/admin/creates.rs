@@ -87,8 +87,7 @@ async fn a_list_that_changes_counts_from_the_next_request_on() {
 
 #[tokio::test]
 async fn while_creates_are_paused_nothing_is_published() {
-    let operated = Operated::start();
-    let page = operated.app.published().await;
+    let (operated, page) = Operated::with_page().await;
     let repeated = json!({"title": "Hello", "content": "text", "edit_key": new_key()}).to_string();
     operated.app.create(repeated.clone()).await.expect_status(201);
     operated.pause(true).await;

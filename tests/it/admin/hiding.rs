@@ -6,7 +6,6 @@ use handbill_pages::values::record::Record;
 use serde_json::{Value, json};
 
 use super::Operated;
-use crate::in_process::stores::{Fault, Operation};
 
 impl Operated {
     async fn hide(&self, slugs: &[&str]) -> Vec<Value> {
@@ -29,10 +28,8 @@ async fn a_hidden_page_is_deleted_to_everybody() {
     let (page, deleted) = (operated.app.published().await, operated.app.deleted().await);
     assert_eq!(outcomes(&operated.hide(&[&page.slug]).await), ["hidden"]);
     operated.assert_deleted_to_everybody(&page, &deleted).await;
-    assert!(
-        matches!(operated.app.stored(&page.slug).await, Some(Record::Hidden(..))),
-        "the owner's delete changed nothing"
-    );
+    let stored = operated.app.stored(&page.slug).await;
+    assert!(matches!(stored, Some(Record::Hidden(..))), "the owner's delete changed nothing");
 }
 
 #[tokio::test]
@@ -69,8 +66,7 @@ async fn what_is_hidden_shown_deleted_or_absent_is_left_as_it_is() {
 
 #[tokio::test]
 async fn an_inspection_says_who_hid_a_page_when_and_why() {
-    let operated = Operated::start();
-    let page = operated.app.published().await;
+    let (operated, page) = Operated::with_page().await;
     let at = operated.hide(&[&page.slug]).await[0]["detail"].clone();
     let inspected = operated.inspect(&page.slug).await;
     assert_eq!((&inspected["state"], &inspected["changed_at"]), (&json!("hidden"), &at));
@@ -82,13 +78,8 @@ async fn an_inspection_says_who_hid_a_page_when_and_why() {
 
 #[tokio::test]
 async fn an_update_that_comes_between_is_hidden_and_not_lost() {
-    let operated = Operated::start();
-    let page = operated.app.published().await;
-    let (app, owner) = (operated.app.clone(), page.clone());
-    let update = async move {
-        app.update(&owner, json!({"content": "quickly"})).await.expect_status(200);
-    };
-    operated.app.store.next(Operation::Swap, Fault::Meanwhile(Box::pin(update)));
+    let (operated, page) = Operated::with_page().await;
+    operated.let_the_owner_be_quicker(&page);
     assert_eq!(outcomes(&operated.hide(&[&page.slug]).await), ["hidden"]);
     operated.app.read(&page.slug).await.expect_status(410);
     operated.show(&[&page.slug]).await;
@@ -109,8 +100,7 @@ async fn a_repeat_of_the_create_of_a_hidden_page_is_key_in_use() {
 
 #[tokio::test]
 async fn a_hidden_page_can_be_taken_down_at_once() {
-    let operated = Operated::start();
-    let page = operated.app.published().await;
+    let (operated, page) = Operated::with_page().await;
     operated.hide(&[&page.slug]).await;
     assert_eq!(operated.take_down(&[&page.slug]).await, ["taken_down"]);
     assert_eq!(outcomes(&operated.show(&[&page.slug]).await), ["already_deleted"]);

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
-use crate::in_process::app::{Setup, TestApp};
+use crate::in_process::app::{Published, Setup, TestApp};
 
 #[derive(Clone)]
 struct Operated {
@@ -72,7 +72,12 @@ impl Operated {
         Self::over(SqliteStore::temporary().unwrap())
     }
 
-    /// A service on the store in `data_dir`.
+    async fn with_page() -> (Self, Published) {
+        let operated = Self::start();
+        let page = operated.app.published().await;
+        (operated, page)
+    }
+
     fn on(data_dir: &Path) -> Self {
         Self::over(SqliteStore::open(data_dir, false).unwrap())
     }

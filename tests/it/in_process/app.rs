@@ -167,6 +167,12 @@ impl Setup {
         let front = app::public(Arc::clone(&store) as Arc<dyn PageStore>, public, &deps);
         TestApp { clock, random, store, metrics, front, requests: Arc::default() }
     }
+
+    pub(crate) async fn start_with_page(self) -> (TestApp, Published) {
+        let app = self.start();
+        let page = app.published().await;
+        (app, page)
+    }
 }
 
 /// A service under test, and the parts of it that a test controls. Clones are the same service.
@@ -189,6 +195,10 @@ struct Requests {
 impl TestApp {
     pub(crate) fn new() -> Self {
         Setup::new().start()
+    }
+
+    pub(crate) async fn with_page() -> (Self, Published) {
+        Setup::new().start_with_page().await
     }
 
     pub(crate) fn random(&self) -> MutexGuard<'_, TestRng> {
@@ -308,4 +318,17 @@ pub(crate) struct Published {
     pub(crate) slug: String,
     pub(crate) key: String,
     pub(crate) etag: String,
+}
+
+impl Published {
+    /// The page's representations: the address of each, and an `Accept` that gets it there.
+    pub(crate) fn representations(&self) -> [(String, &'static str); 4] {
+        let Self { slug, .. } = self;
+        [
+            (format!("/api/pages/{slug}"), "application/json"),
+            (format!("/{slug}"), "text/html"),
+            (format!("/{slug}"), "text/markdown"),
+            (format!("/{slug}.md"), "*/*"),
+        ]
+    }
 }

@@ -6,8 +6,7 @@ use super::client::{Client, MODERN};
 use crate::in_process::app::{BASE_URL, Published, Setup, TestApp};
 
 async fn start() -> (TestApp, Client, Published) {
-    let app = Setup::unlimited().start();
-    let page = app.published().await;
+    let (app, page) = Setup::unlimited().start_with_page().await;
     (app.clone(), Client::new(&app, MODERN), page)
 }
 
@@ -56,8 +55,7 @@ async fn every_address_of_a_page_is_taken_as_its_slug() {
 
 #[tokio::test]
 async fn an_impossible_page_name_is_not_found_and_is_not_counted() {
-    let app = Setup::new().limits(100, 1).start();
-    let page = app.published().await;
+    let (app, page) = Setup::new().limits(100, 1).start_with_page().await;
     let slug = &page.slug;
     let client = Client::new(&app, MODERN);
     for name in [

@@ -104,8 +104,7 @@ async fn a_preflight_allows_the_protocols_headers_to_allowed_origins() {
 
 #[tokio::test]
 async fn a_page_that_may_call_may_read_every_error() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let origin = "https://pages.example";
     let from_a_page = |request: Request| request.header("origin", origin);
     for (status, request) in [

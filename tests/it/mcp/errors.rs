@@ -8,15 +8,12 @@ use tokio::task::{spawn, yield_now};
 
 use super::client::{Client, MODERN, TEST_TIMEOUT};
 use crate::in_process::app::{Setup, TestApp};
-use crate::in_process::exchange::Answer;
+use crate::in_process::exchange::{Answer, NEVER_USED};
 use crate::in_process::stores::{Fault, Operation};
-
-const NEVER_USED: &str = "never-was-2222bbbb";
 
 #[tokio::test]
 async fn an_outage_is_unavailable_and_says_when_to_come_back() {
-    let app = Setup::unlimited().start();
-    let page = app.published().await;
+    let (app, page) = Setup::unlimited().start_with_page().await;
     for client in Client::each(&app) {
         app.store.next(Operation::Lookup, Fault::Unavailable);
         let failed = client.call("get_page", json!({"slug": page.slug})).await.expect_error(503, "unavailable");
@@ -30,8 +27,7 @@ async fn an_outage_is_unavailable_and_says_when_to_come_back() {
 
 #[tokio::test]
 async fn an_unreadable_page_and_a_panic_are_internal() {
-    let app = Setup::unlimited().start();
-    let page = app.published().await;
+    let (app, page) = Setup::unlimited().start_with_page().await;
     for client in Client::each(&app) {
         app.store.next(Operation::Lookup, Fault::Unreadable);
         client.call("get_page", json!({"slug": page.slug})).await.expect_error(500, "internal");
@@ -75,7 +71,6 @@ async fn calls_are_counted_by_tool_and_outcome_and_by_nothing_else() {
 
 const MOST: usize = 16;
 
-/// The deletion of a page that the store does not finish.
 async fn delete(client: Client, (slug, key): (String, String)) -> Answer {
     client.ask("tools/call", json!({"name": "delete_page", "arguments": {"slug": slug, "edit_key": key}})).await
 }

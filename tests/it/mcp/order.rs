@@ -4,8 +4,7 @@ use serde_json::{Value, json};
 
 use super::client::{Client, MODERN};
 use crate::in_process::app::Setup;
-
-const NEVER_USED: &str = "never-was-2222bbbb";
+use crate::in_process::exchange::NEVER_USED;
 
 /// Calls with errors of the key, in the order in which they are answered.
 fn faults(slug: &str, wrong_key: &str) -> [Value; 3] {

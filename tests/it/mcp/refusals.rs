@@ -159,8 +159,7 @@ async fn no_answer_may_be_kept_for_any_may_show_a_key() {
 
 #[tokio::test]
 async fn a_key_in_the_query_is_an_invalid_request_and_nothing_is_done() {
-    let app = Setup::unlimited().start();
-    let page = app.published().await;
+    let (app, page) = Setup::unlimited().start_with_page().await;
     let (slug, key) = (&page.slug, &page.key);
     let before = app.page(slug).await;
     let client = Client::new(&app, MODERN);

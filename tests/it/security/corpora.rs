@@ -29,7 +29,6 @@ pub(crate) fn rows(kinds: &[&str]) -> Vec<String> {
     corpora_dir().map_or_else(|| rows_in(Path::new(OWN), kinds), |folder| rows_in(Path::new(&folder), kinds))
 }
 
-/// This project's own rows of this kind.
 pub(crate) fn own(kind: &str) -> Vec<String> {
     rows_in(Path::new(OWN), &[kind])
 }

@@ -15,6 +15,7 @@ use super::form::{field as part, form};
 use crate::in_process::app::{BASE_URL, Setup, TestApp};
 use crate::in_process::document::DOCUMENT;
 use crate::in_process::exchange::Request;
+use crate::mcp::client::{Client, MODERN};
 
 /// The MCP server is not a document, and has tests of its own.
 const MCP: &str = "/mcp";
@@ -39,13 +40,8 @@ async fn every_field_that_a_create_takes_is_taken_and_shown_everywhere() {
     };
     let listed = Field::value_variants().iter().filter_map(Field::to_possible_value);
     let listed: Vec<_> = listed.map(|field| field.get_name().to_owned()).collect();
-    let tool = async |name: &str, arguments: Value| {
-        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}});
-        let answer = app.send(Request::new("POST", "/mcp").json(call.to_string())).await;
-        answer.json()["result"]["structuredContent"].clone()
-    };
-    let list = Request::new("POST", "/mcp").json(r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}"#);
-    let tools = app.send(list).await.json()["result"]["tools"].as_array().unwrap().clone();
+    let agent = Client::new(&app, MODERN);
+    let tools = agent.tools().await;
     let fields = schemas["CreatePage"]["properties"].as_object().unwrap().keys();
     for field in fields.filter(|field| !["content", "edit_key"].contains(&field.as_str())) {
         assert!(edit.text().contains(&format!(r#"id="{field}""#)), "the page for editing: {field}");
@@ -76,7 +72,7 @@ async fn every_field_that_a_create_takes_is_taken_and_shown_everywhere() {
         let raw = Request::new("POST", format!("/?{field}=%3Ci%3E{field}")).header("content-type", "text/markdown");
         let raw = app.send(raw.header("accept", "application/json").body("# A heading")).await;
         let answered = app.create(with(&first).to_string()).await;
-        let called = tool("create_page", with(&first)).await;
+        let called = agent.call("create_page", with(&first)).await.done();
         for created in [
             posted.expect_status(201).json(),
             raw.expect_status(201).json(),
@@ -89,7 +85,7 @@ async fn every_field_that_a_create_takes_is_taken_and_shown_everywhere() {
             let part = app.get(&format!("/api/pages/{slug}?max_chars=1")).await.json();
             assert_eq!(part[field], first, "a part");
             let change = json!({"slug": slug, "edit_key": key, field: second});
-            assert_eq!(tool("update_page", change).await[field], second);
+            assert_eq!(agent.call("update_page", change).await.done()[field], second);
             let updated = app.send(Request::update(slug, json!({field: first}).to_string()).key(key)).await;
             assert_eq!(updated.json()[field], first);
         }
@@ -163,10 +159,8 @@ async fn every_operation_on_a_page_is_a_tool_and_a_skill_alone() {
         .filter(|(_, path, _)| path.starts_with("/api/pages"))
         .map(|(_, _, operation)| operation["operationId"].as_str().unwrap())
         .collect();
-    assert_eq!(
-        metadata::OPERATIONS.iter().map(|operation| operation.operation_id).collect::<BTreeSet<_>>(),
-        of_openapi
-    );
+    let described = metadata::OPERATIONS.iter().map(|operation| operation.operation_id);
+    assert_eq!(described.collect::<BTreeSet<_>>(), of_openapi);
     let tools = metadata::OPERATIONS.map(|operation| operation.tool);
     assert_eq!(tools, ["create_page", "get_page", "update_page", "delete_page"]);
     let agent = json(AGENT_CARD).await;

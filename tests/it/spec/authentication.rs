@@ -51,8 +51,7 @@ async fn a_wrong_or_malformed_key_answers_401_and_leaves_the_page() {
 
 #[tokio::test]
 async fn the_scheme_is_read_in_any_case() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     for scheme in ["bearer", "BEARER", "Bearer"] {
         let value = format!("{scheme} {}", page.key);
         app.send(Request::update(&page.slug, "{}").header("authorization", value)).await.expect_status(200);
@@ -61,8 +60,7 @@ async fn the_scheme_is_read_in_any_case() {
 
 #[tokio::test]
 async fn two_authorization_headers_answer_401_even_if_both_are_right() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let wrong = format!("hbk_{}", "0".repeat(43));
     refused(&app, &page, "invalid_key", |request| request.key(&page.key).key(&page.key)).await;
     refused(&app, &page, "invalid_key", |request| request.key(&page.key).key(&wrong)).await;
@@ -71,8 +69,7 @@ async fn two_authorization_headers_answer_401_even_if_both_are_right() {
 
 #[tokio::test]
 async fn what_has_not_the_form_of_a_key_answers_401_and_is_told_the_form() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let link = format!("{BASE_URL}/{}/edit", page.slug);
     for wrong in [&page.key[..40], &link, &format!("{link}#{}", page.key)] {
         for answer in refused(&app, &page, "invalid_key", |request| request.key(wrong)).await {
@@ -84,8 +81,7 @@ async fn what_has_not_the_form_of_a_key_answers_401_and_is_told_the_form() {
 
 #[tokio::test]
 async fn a_key_in_the_query_answers_401_even_beside_a_valid_header() {
-    let app = Setup::unlimited().start();
-    let page = app.published().await;
+    let (app, page) = Setup::unlimited().start_with_page().await;
     let mut queries = queries_around(&page.key);
     queries.push(page.key.clone());
     let names = ["edit_key=", "access_token=x", "key", "token=unlike-a-key", "%65dit_key=x"];
@@ -105,8 +101,7 @@ fn addresses(slug: &str) -> [String; 4] {
 
 #[tokio::test]
 async fn a_read_with_a_key_in_the_query_answers_401_and_is_not_kept() {
-    let app = Setup::unlimited().start();
-    let page = app.published().await;
+    let (app, page) = Setup::unlimited().start_with_page().await;
     let mut queries = queries_around(&page.key);
     queries.extend(["edit_key", "key", "q"].map(|name| format!("{name}={}", page.key)));
     for address in addresses(&page.slug) {
@@ -130,8 +125,7 @@ async fn a_read_with_a_key_in_the_query_answers_401_and_is_not_kept() {
 
 #[tokio::test]
 async fn a_read_ignores_the_names_of_parameters() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     for address in addresses(&page.slug) {
         for query in ["edit_key=", "key", "token=unlike-a-key", "access_token=hbk_short", "utm_source=x"] {
             app.send(Request::get(&address).query(query)).await.expect_status(200);
@@ -178,8 +172,7 @@ pub(crate) fn queries_around(key: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn a_query_without_a_key_is_ignored() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let shorter = format!("x={}", &page.key[..46]);
     let elsewhere = format!("x=HBK_{}", &page.key[4..]);
     for query in [
@@ -202,8 +195,7 @@ async fn a_query_without_a_key_is_ignored() {
 
 #[tokio::test]
 async fn without_a_bearer_token_in_its_header_the_key_is_missing() {
-    let app = Setup::unlimited().start();
-    let page = app.published().await;
+    let (app, page) = Setup::unlimited().start_with_page().await;
     refused(&app, &page, "missing_key", |request| request).await;
     let schemes = ["", "Basic ", "Token ", "Bear "].map(|scheme| format!("{scheme}{}", page.key));
     let empty = ["Bearer", "bearer", "BEARER", "Bearer ", "Bearer    ", "Bearer \t ", "", " "].map(str::to_owned);

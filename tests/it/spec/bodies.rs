@@ -10,22 +10,15 @@ use futures_util::{StreamExt, stream};
 use handbill_pages::values::title::MAX_CHARS;
 use serde_json::json;
 
-use crate::in_process::app::{Published, Setup, TestApp};
+use crate::in_process::app::{Setup, TestApp};
 use crate::in_process::exchange::{Answer, Request, holds_a_key};
 
 pub(crate) const MAX_BODY_BYTES: usize = 131_072;
 
-/// A service without limits and one page on it.
-pub(crate) async fn service() -> (TestApp, Published) {
-    let app = Setup::unlimited().start();
-    let page = app.published().await;
-    (app, page)
-}
-
 /// Sends the body that `shape` makes of a request as a create and as an authorised update. Fails unless both answer
 /// `code` with `status` and the page stays as it is.
 pub(crate) async fn refused(status: u16, code: &str, shape: impl Fn(Request) -> Request) -> Vec<Answer> {
-    let (app, page) = service().await;
+    let (app, page) = Setup::unlimited().start_with_page().await;
     let before = app.page(&page.slug).await;
     let mut answers = Vec::new();
     for request in [Request::create(""), Request::update(&page.slug, "").key(&page.key)] {
@@ -77,7 +70,7 @@ async fn a_body_that_is_not_the_json_of_an_object_answers_400() {
 
 #[tokio::test]
 async fn white_space_around_the_json_is_accepted() {
-    let (app, page) = service().await;
+    let (app, page) = Setup::unlimited().start_with_page().await;
     let body = " \r\n\t{\"title\": \"T\", \"content\": \"c\"}\n ";
     app.create(body).await.expect_status(201);
     app.send(Request::update(&page.slug, body).key(&page.key)).await.expect_status(200);
@@ -97,7 +90,7 @@ async fn a_body_that_is_not_declared_as_json_answers_400() {
 
 #[tokio::test]
 async fn json_may_be_declared_with_parameters_and_in_any_case() {
-    let (app, page) = service().await;
+    let (app, page) = Setup::unlimited().start_with_page().await;
     let body = r#"{"title": "T", "content": "c"}"#;
     for content_type in ["application/json; charset=utf-8", "Application/JSON", "application/json ;charset=UTF-8"] {
         let declare = |request: Request| request.without("content-type").header("content-type", content_type);
@@ -117,7 +110,7 @@ async fn an_encoded_body_answers_400() {
 
 #[tokio::test]
 async fn a_body_of_131072_bytes_is_accepted_and_no_more() {
-    let (app, page) = service().await;
+    let (app, page) = Setup::unlimited().start_with_page().await;
     let body = r#"{"title": "T", "content": "c"}"#;
     let largest = format!("{body}{}", " ".repeat(MAX_BODY_BYTES - body.len()));
     app.create(largest.clone()).await.expect_status(201);
@@ -148,7 +141,7 @@ async fn content_that_is_too_large_answers_413_whatever_else_is_wrong() {
 
 #[tokio::test]
 async fn no_message_quotes_a_value_or_a_key_in_a_wrong_place() {
-    let (app, page) = service().await;
+    let (app, page) = Setup::unlimited().start_with_page().await;
     let key = &page.key;
     for body in [
         json!({"title": "T", "content": "c", key: "x"}).to_string(),
@@ -182,7 +175,7 @@ async fn a_body_that_breaks_off_answers_400() {
 
 #[tokio::test]
 async fn a_body_that_does_not_arrive_answers_408() {
-    let (app, page) = service().await;
+    let (app, page) = Setup::unlimited().start_with_page().await;
     let before = app.page(&page.slug).await;
     let stalled = || Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
     tokio::time::pause();
@@ -218,7 +211,7 @@ async fn a_body_in_thousands_of_tiny_chunks_answers_400() {
         assert!(answer.field("message").contains("32 bytes"), "{answer:?}");
     }
     refused(400, "invalid_body", |request| request.body(chunked(&body, 24))).await;
-    let (app, page) = service().await;
+    let (app, page) = Setup::unlimited().start_with_page().await;
     app.send(Request::create(chunked(&body, 32))).await.expect_status(201);
     app.send(Request::update(&page.slug, chunked(&body, 32)).key(&page.key)).await.expect_status(200);
     // A form or a keystroke at a time: a short body may come in chunks of any size.

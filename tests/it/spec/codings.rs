@@ -15,17 +15,6 @@ async fn page(app: &TestApp) -> Published {
     app.publish("Hello, world", &"Some *words* of text. ".repeat(40)).await
 }
 
-/// A page's representations, each with what `Accept` asks for.
-fn representations(page: &Published) -> [(String, &'static str); 4] {
-    let Published { slug, .. } = page;
-    [
-        (format!("/api/pages/{slug}"), "*/*"),
-        (format!("/{slug}"), "*/*"),
-        (format!("/{slug}.md"), "*/*"),
-        (format!("/{slug}"), "text/markdown"),
-    ]
-}
-
 const DOCUMENTS: [&str; 7] =
     ["/", path::OPENAPI, path::LLMS, path::AGENT_CARD, path::SERVER_CARD, path::ICON, "/assets/0/editor.js"];
 
@@ -52,7 +41,7 @@ async fn a_compressed_answer_has_the_same_text_and_a_tag_of_its_own() {
     let app = TestApp::new();
     let page = page(&app).await;
     let documents = DOCUMENTS.map(|target| (target.to_owned(), "*/*"));
-    for (target, accept) in representations(&page).into_iter().chain(documents) {
+    for (target, accept) in page.representations().into_iter().chain(documents) {
         let plain = app.send(Request::get(&target).header("accept", accept)).await;
         let full = compressed(&app, &target, accept, "gzip").await;
         assert_eq!(full.decoded().body, plain.body, "{target}");

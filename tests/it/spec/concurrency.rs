@@ -37,8 +37,7 @@ fn meanwhile(app: &TestApp, other: impl Future<Output = ()> + Send + 'static) {
 
 #[tokio::test]
 async fn two_updates_of_different_fields_both_survive() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     meanwhile(&app, update(another(&app), page.clone(), json!({"title": "New title"})));
     let answer = app.update(&page, json!({"content": "New text."})).await;
     answer.expect_status(200);
@@ -48,8 +47,7 @@ async fn two_updates_of_different_fields_both_survive() {
 
 #[tokio::test]
 async fn a_lost_race_still_makes_updated_at_grow() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     meanwhile(&app, update(another(&app), page.clone(), json!({"title": "Theirs"})));
     let mine = app.update(&page, json!({"content": "mine"})).await;
     assert_eq!(mine.field("updated_at"), "2026-11-21T04:30:00.125Z", "two changes after a creation at .123");
@@ -57,8 +55,7 @@ async fn a_lost_race_still_makes_updated_at_grow() {
 
 #[tokio::test]
 async fn an_update_that_meets_a_delete_does_not_revive_the_page() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     meanwhile(&app, delete(another(&app), page.clone()));
     app.update(&page, json!({"content": "back"})).await.expect_error(410, "gone");
     app.read(&page.slug).await.expect_error(410, "gone");
@@ -66,8 +63,7 @@ async fn an_update_that_meets_a_delete_does_not_revive_the_page() {
 
 #[tokio::test]
 async fn a_delete_that_meets_an_update_deletes_the_page() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     meanwhile(&app, update(another(&app), page.clone(), json!({"content": "new"})));
     app.delete(&page).await.expect_status(204);
     app.read(&page.slug).await.expect_error(410, "gone");
@@ -75,8 +71,7 @@ async fn a_delete_that_meets_an_update_deletes_the_page() {
 
 #[tokio::test]
 async fn of_two_deletes_at_once_one_answers_204_and_the_other_410() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     meanwhile(&app, delete(another(&app), page.clone()));
     app.delete(&page).await.expect_error(410, "gone");
 }
@@ -84,8 +79,7 @@ async fn of_two_deletes_at_once_one_answers_204_and_the_other_410() {
 #[tokio::test]
 async fn a_conditional_change_that_meets_another_answers_412() {
     for is_deletion in [false, true] {
-        let app = TestApp::new();
-        let page = app.published().await;
+        let (app, page) = TestApp::with_page().await;
         meanwhile(&app, update(another(&app), page.clone(), json!({"title": "Theirs"})));
         let update = Request::update(&page.slug, r#"{"content": "mine"}"#);
         let request = if is_deletion { Request::delete(&page.slug) } else { update };
@@ -98,8 +92,7 @@ async fn a_conditional_change_that_meets_another_answers_412() {
 
 #[tokio::test]
 async fn a_lost_compare_and_set_is_tried_again_and_counted_once() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     for _ in 0..5 {
         app.store.next(Operation::Swap, Fault::Lose);
     }
@@ -115,8 +108,7 @@ async fn a_lost_compare_and_set_is_tried_again_and_counted_once() {
 
 #[tokio::test(start_paused = true)]
 async fn forty_eight_updates_of_one_page_at_once_are_all_done() {
-    let app = Setup::unlimited().over(HeadsFirst::new()).start();
-    let page = app.published().await;
+    let (app, page) = Setup::unlimited().over(HeadsFirst::new()).start_with_page().await;
     let (app, page) = (&app, &page);
     let updates = (0..48).map(|number| app.update(page, json!({"content": format!("text {number}")})));
     let answers = join_all(updates).await;

@@ -12,8 +12,7 @@ use crate::in_process::exchange::{Answer, Request};
 
 /// Requests for everything that has a validator: a page in each representation, and whatever is the same for everybody.
 fn validated(page: &Published) -> Vec<(String, &'static str)> {
-    let mut asked: Vec<(String, &str)> = representations(page).map(|target| (target, "*/*")).to_vec();
-    asked.push((format!("/{}", page.slug), "text/markdown"));
+    let mut asked = page.representations().to_vec();
     let fixed = [
         "/",
         "/help",
@@ -49,19 +48,21 @@ async fn get_if_none_match(app: &TestApp, target: &str, tags: &str) -> Answer {
     app.send(Request::get(target).header("if-none-match", tags)).await
 }
 
+fn changing(page: &Published) -> Request {
+    Request::update(&page.slug, r#"{"content": "changed"}"#).key(&page.key)
+}
+
 async fn update_if_none_match(app: &TestApp, page: &Published, tags: &str) -> Answer {
-    app.send(Request::update(&page.slug, r#"{"content": "changed"}"#).key(&page.key).header("if-none-match", tags))
-        .await
+    app.send(changing(page).header("if-none-match", tags)).await
 }
 
 async fn update_if_match(app: &TestApp, page: &Published, tags: &str) -> Answer {
-    app.send(Request::update(&page.slug, r#"{"content": "changed"}"#).key(&page.key).header("if-match", tags)).await
+    app.send(changing(page).header("if-match", tags)).await
 }
 
 #[tokio::test]
 async fn every_representation_has_a_strong_tag_that_changes_with_it() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let mut tags = Vec::new();
     for target in representations(&page) {
         let before = app.get(&target).await.header("etag").to_owned();
@@ -80,8 +81,7 @@ async fn every_representation_has_a_strong_tag_that_changes_with_it() {
 
 #[tokio::test]
 async fn a_read_of_what_the_client_holds_answers_304_without_a_body() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     for target in representations(&page) {
         let tag = app.get(&target).await.header("etag").to_owned();
         let opaque = &tag[1..tag.len() - 1];
@@ -118,8 +118,7 @@ async fn a_304_has_every_field_of_its_200_with_the_same_value() {
 
 #[tokio::test]
 async fn a_read_of_anything_else_answers_200() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let [json, html, markdown] = representations(&page);
     let old = app.read(&page.slug).await.header("etag").to_owned();
     app.update(&page, json!({"content": "new"})).await.expect_status(200);
@@ -134,8 +133,7 @@ async fn a_read_of_anything_else_answers_200() {
 
 #[tokio::test]
 async fn a_delete_is_made_of_the_version_that_the_client_knows_alone() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let updated = app.update(&page, json!({"content": "new"})).await;
     let delete = |tag: &str| Request::delete(&page.slug).key(&page.key).header("if-match", tag);
     app.send(delete(&page.etag)).await.expect_error(412, "precondition_failed");
@@ -146,8 +144,7 @@ async fn a_delete_is_made_of_the_version_that_the_client_knows_alone() {
 
 #[tokio::test]
 async fn the_tag_of_any_representation_alone_or_in_a_list_and_a_star_serve_for_an_update() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     for target in representations(&page) {
         for list in ["TAG", "\"9-json-1\" , TAG"] {
             let tags = list.replace("TAG", app.get(&target).await.header("etag"));
@@ -157,14 +154,12 @@ async fn the_tag_of_any_representation_alone_or_in_a_list_and_a_star_serve_for_a
     }
     update_if_match(&app, &page, "*").await.expect_status(200);
     let current = app.read(&page.slug).await.header("etag").to_owned();
-    let request = Request::update(&page.slug, r#"{"content": "changed"}"#).key(&page.key);
-    app.send(request.header("if-match", "\"9-json-1\"").header("if-match", current)).await.expect_status(200);
+    app.send(changing(&page).header("if-match", "\"9-json-1\"").header("if-match", current)).await.expect_status(200);
 }
 
 #[tokio::test]
 async fn a_weak_or_foreign_or_malformed_tag_serves_for_nothing() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let before = app.page(&page.slug).await;
     let opaque = page.etag.trim_matches('"');
     for tags in [&format!("W/{}", page.etag), "\"x\"", "", opaque, "\"", "1", "\"*\"", "\"+1-json-1\"", "\"01-json-1\""]
@@ -178,8 +173,7 @@ async fn a_weak_or_foreign_or_malformed_tag_serves_for_nothing() {
 
 #[tokio::test]
 async fn a_write_of_what_if_none_match_names_answers_412() {
-    let app = Setup::unlimited().start();
-    let page = app.published().await;
+    let (app, page) = Setup::unlimited().start_with_page().await;
     let before = app.page(&page.slug).await;
     let mut named = vec!["*".to_owned(), format!("W/{}", page.etag), format!("\"x\" , {}", page.etag)];
     for target in representations(&page) {
@@ -199,16 +193,12 @@ async fn a_write_of_what_if_none_match_names_answers_412() {
 
 #[tokio::test]
 async fn a_write_of_anything_else_than_if_none_match_names_is_made() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let stale = app.update(&page, json!({"content": "new"})).await.header("etag").to_owned();
     app.update(&page, json!({"content": "newer"})).await.expect_status(200);
     for tags in [stale.as_str(), &page.etag, "\"x\"", "", "nonsense", "\"*\"", "W/*", "\"unclosed"] {
-        assert_eq!(
-            update_if_none_match(&app, &page, tags).await.expect_status(200).field("content"),
-            "changed",
-            "{tags}"
-        );
+        let updated = update_if_none_match(&app, &page, tags).await;
+        assert_eq!(updated.expect_status(200).field("content"), "changed", "{tags}");
     }
     let delete = Request::delete(&page.slug).key(&page.key).header("if-none-match", &stale);
     app.send(delete).await.expect_status(204);
@@ -216,12 +206,10 @@ async fn a_write_of_anything_else_than_if_none_match_names_is_made() {
 
 #[tokio::test]
 async fn two_conditions_must_both_hold() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let before = app.page(&page.slug).await;
     let update = |if_match: &str, if_none_match: &str| {
-        let request = Request::update(&page.slug, r#"{"content": "changed"}"#).key(&page.key);
-        app.send(request.header("if-match", if_match).header("if-none-match", if_none_match))
+        app.send(changing(&page).header("if-match", if_match).header("if-none-match", if_none_match))
     };
     update(&page.etag, "*").await.expect_error(412, "precondition_failed");
     update(&page.etag, &page.etag).await.expect_error(412, "precondition_failed");
@@ -257,8 +245,7 @@ async fn a_tag_names_the_time_of_the_last_change_too() {
 
 #[tokio::test]
 async fn with_edge_max_age_html_and_markdown_alone_may_be_kept() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     for target in representations(&page) {
         let answer = app.get(&target).await;
         for field in ["cdn-cache-control", "surrogate-control", "expires", "x-accel-expires"] {

@@ -40,8 +40,7 @@ async fn a_preflight_names_the_methods_and_headers_of_the_api() {
 
 #[tokio::test]
 async fn a_preflight_spends_no_quota() {
-    let app = Setup::new().limits(2, 1).token_limit(1).start();
-    let page = app.published().await;
+    let (app, page) = Setup::new().limits(2, 1).token_limit(1).start_with_page().await;
     for _ in 0..5 {
         app.send(preflight(TOKEN, "POST")).await;
         app.send(preflight("/api/pages", "POST")).await;

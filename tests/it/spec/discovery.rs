@@ -84,8 +84,7 @@ pub(crate) fn linked(answer: &Answer, rel: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn the_home_page_and_the_api_lead_to_the_openapi_document() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let openapi = format!("{BASE_URL}/openapi.json");
     for (status, request) in [
         (200, Request::get("/")),
@@ -182,10 +181,9 @@ async fn the_skill_names_this_server_and_has_the_same_bytes_everywhere() {
             "---\nname: handbill\ndescription: {}\n---\n",
             entry["description"].as_str().unwrap()
         )));
-        assert!(
-            text.contains(&format!("{tools}/mcp.")) && text.contains(&format!("This server is {BASE_URL}.")),
-            "{text}"
-        );
+        for told in [format!("{tools}/mcp."), format!("This server is {BASE_URL}.")] {
+            assert!(text.contains(&told), "{text}");
+        }
 
         let client = Client::new(&app, MODERN);
         let listed = client.result("skills/list", json!({})).await["skills"].clone();
@@ -220,8 +218,7 @@ async fn a_skill_that_does_not_exist_is_refused_without_its_name() {
 
 #[tokio::test]
 async fn a_page_leads_to_its_markdown() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let answer = app.get(&format!("/{}", page.slug)).await;
     assert_eq!(linked(&answer, "alternate"), [format!("{BASE_URL}/{}.md", page.slug)]);
     assert!(linked(&answer, "service-desc").is_empty(), "a page is no interface: {answer:?}");

@@ -6,8 +6,7 @@ use crate::in_process::exchange::Answer;
 
 #[tokio::test]
 async fn the_editor_runs_scripts_of_this_service_alone() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let preview = form(&[field("content", "c"), field("action", "preview")]).header("accept", BROWSER);
     let edit = app.get(&format!("/{}/edit", page.slug)).await;
     let answers = [app.get("/").await, edit, app.get("/pages").await, app.send(preview).await];

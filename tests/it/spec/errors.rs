@@ -101,8 +101,7 @@ async fn malformed_percent_encoding_answers_404_and_reaches_no_store() {
 
 #[tokio::test]
 async fn a_head_of_over_16_kib_answers_431_on_every_route() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let before = app.page(&page.slug).await;
     for request in requests(&page) {
         app.send(request.header("x-long", "x".repeat(16 * 1024))).await.expect_error(431, "headers_too_large");
@@ -134,8 +133,7 @@ fn requests(page: &Published) -> [Request; 7] {
 
 #[tokio::test]
 async fn an_accept_header_changes_nothing_of_the_api() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     for accept in ["text/html", "text/markdown", "application/xml", "nonsense", "*/*;q=0"] {
         let answer = app.send(Request::get(format!("/api/pages/{}", page.slug)).header("accept", accept)).await;
         assert_eq!(answer.expect_status(200).header("content-type"), "application/json");
@@ -146,8 +144,7 @@ async fn an_accept_header_changes_nothing_of_the_api() {
 
 #[tokio::test]
 async fn a_400_names_the_field_or_header_and_says_why() {
-    let app = Setup::unlimited().start();
-    let page = app.published().await;
+    let (app, page) = Setup::unlimited().start_with_page().await;
     let update = |body: &str| Request::update(&page.slug, body.to_owned()).key(&page.key);
     let create = |body: &str| Request::create(body.to_owned());
     let long = json!({"title": "t".repeat(MAX_CHARS + 1), "content": "c"}).to_string();
@@ -198,8 +195,7 @@ async fn a_400_names_the_field_or_header_and_says_why() {
 
 #[tokio::test]
 async fn a_body_of_another_type_is_answered_with_the_form_that_works() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let typed = |request: Request| request.without("content-type").header("content-type", "text/plain");
     for request in [Request::create("A page."), Request::update(&page.slug, "A page.").key(&page.key)] {
         let message = app.send(typed(request)).await.expect_error(400, "invalid_body").field("message");

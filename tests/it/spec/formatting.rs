@@ -24,28 +24,6 @@ async fn is_marked_noindex(content: &str) -> bool {
     marked
 }
 
-#[tokio::test]
-async fn the_constructs_of_the_subset_become_html() {
-    let html = html_of(
-        "# Title\n\nA paragraph, **bold**, *italic*, ~~gone~~, `let x`, [text](https://a.example/) and \
-         ![alt](https://a.example/i.png).\n\n- one\n\n1. two\n\n> quoted\n\n```\nlet x\n```\n\n---\n",
-    )
-    .await;
-    for element in [
-        "<h2>Title</h2>",
-        "<p>A paragraph, <strong>bold</strong>, <em>italic</em>, <del>gone</del>, <code>let x</code>, ",
-        "<a href=\"https://a.example/\" rel=\"nofollow ugc\">text</a>",
-        "<img src=\"https://a.example/i.png\" alt=\"alt\" loading=\"lazy\" referrerpolicy=\"no-referrer\">",
-        "<ul>\n<li>one</li>\n</ul>",
-        "<ol>\n<li>two</li>\n</ol>",
-        "<blockquote>\n<p>quoted</p>\n</blockquote>",
-        "<pre><code>let x\n</code></pre>",
-        "<hr>",
-    ] {
-        assert!(html.contains(element), "{element} is not in {html}");
-    }
-}
-
 fn linked(href: &str, text: &str) -> String {
     format!(r#"<a href="{href}" rel="nofollow ugc">{text}</a>"#)
 }
@@ -92,10 +70,8 @@ async fn a_bare_address_may_hold_what_elsewhere_is_emphasis() {
     ] {
         let expected = linked(address, address);
         assert_eq!(html_of(address).await, format!("<p>{expected}</p>\n"));
-        assert_eq!(
-            html_of(&format!("**{address}**, *c*")).await,
-            format!("<p><strong>{expected}</strong>, <em>c</em></p>\n")
-        );
+        let strong = format!("<p><strong>{expected}</strong>, <em>c</em></p>\n");
+        assert_eq!(html_of(&format!("**{address}**, *c*")).await, strong);
         assert_eq!(html_of(&format!("`{address}`")).await, format!("<p><code>{address}</code></p>\n"));
         assert_eq!(html_of(&format!("[x]({address})")).await, format!("<p>{}</p>\n", linked(address, "x")));
         let escaped = address.replace('_', "\\_");

@@ -35,8 +35,7 @@ async fn a_page_that_is_ready_is_answered_at_once() {
 
 #[tokio::test]
 async fn a_read_is_counted_once_whoever_answers_it() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     for _ in 0..3 {
         app.read(&page.slug).await.expect_status(200);
     }

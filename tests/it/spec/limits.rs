@@ -5,9 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::in_process::app::{Setup, TestApp};
-use crate::in_process::exchange::{Answer, Request};
-
-const NEVER_USED: &str = "never-was-2222bbbb";
+use crate::in_process::exchange::{Answer, NEVER_USED, Request};
 
 pub(crate) fn create() -> Request {
     Request::create(r#"{"title": "T", "content": "c"}"#)
@@ -19,10 +17,14 @@ pub(crate) fn parameter(answer: &Answer, field: &str, name: &str) -> u64 {
     parameters.filter(|(key, _)| key.trim() == name).map(|(_, value)| value.parse().unwrap()).next().unwrap()
 }
 
+/// The quota and the seconds of its window.
+fn policy(answer: &Answer) -> (u64, u64) {
+    (parameter(answer, "ratelimit-policy", "q"), parameter(answer, "ratelimit-policy", "w"))
+}
+
 #[tokio::test]
 async fn sixty_updates_and_deletes_an_hour_are_admitted_together() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     for _ in 0..30 {
         app.update(&page, json!({})).await.expect_status(200);
         app.send(Request::delete(&page.slug)).await.expect_status(401);
@@ -62,10 +64,7 @@ async fn every_attempt_to_update_or_delete_is_counted() {
 async fn limited_answers_say_the_policy_and_what_is_left_of_it() {
     let app = TestApp::new();
     let created = app.send(create()).await;
-    assert_eq!(
-        (parameter(&created, "ratelimit-policy", "q"), parameter(&created, "ratelimit-policy", "w")),
-        (10, 3600)
-    );
+    assert_eq!(policy(&created), (10, 3600));
     assert_eq!(parameter(&created, "ratelimit", "r"), 9);
     let created = app.send(create()).await;
     assert_eq!(parameter(&created, "ratelimit", "r"), 8);
@@ -81,10 +80,7 @@ async fn limited_answers_say_the_policy_and_what_is_left_of_it() {
     ] {
         assert_eq!(parameter(&answer, "ratelimit", "r"), expected, "{answer:?}");
         assert_ne!(answer.header("ratelimit").split(';').next(), created.header("ratelimit").split(';').next());
-        assert_eq!(
-            (parameter(&answer, "ratelimit-policy", "q"), parameter(&answer, "ratelimit-policy", "w")),
-            (60, 3600)
-        );
+        assert_eq!(policy(&answer), (60, 3600));
     }
 }
 
@@ -113,8 +109,7 @@ async fn without_trusted_proxies_no_forwarding_header_is_believed() {
 
 #[tokio::test]
 async fn creates_and_edits_have_windows_of_their_own_that_pass() {
-    let app = Setup::new().limits(1, 1).start();
-    let page = app.published().await;
+    let (app, page) = Setup::new().limits(1, 1).start_with_page().await;
     app.send(create()).await.expect_status(429);
     app.update(&page, json!({})).await.expect_status(200);
     app.update(&page, json!({})).await.expect_status(429);
@@ -124,8 +119,7 @@ async fn creates_and_edits_have_windows_of_their_own_that_pass() {
 
 #[tokio::test]
 async fn a_client_that_waits_for_retry_after_gets_through() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     app.clock.advance(Duration::from_millis(1_500));
     for _ in 0..9 {
         app.send(create()).await.expect_status(201);
@@ -167,10 +161,7 @@ async fn the_clients_of_a_limit_network_share_its_window() {
         app.send(create().peer("192.0.2.1")).await.expect_status(201);
     }
     let last = app.send(create().peer("::ffff:192.0.2.2")).await;
-    assert_eq!(
-        (parameter(last.expect_status(201), "ratelimit-policy", "q"), parameter(&last, "ratelimit", "r")),
-        (6, 0)
-    );
+    assert_eq!((policy(last.expect_status(201)).0, parameter(&last, "ratelimit", "r")), (6, 0));
     let full = app.send(create().peer("192.0.2.3")).await;
     let told = "Limit reached: 6 new pages per hour, for all clients of your network together. ";
     assert!(full.expect_status(429).field("message").starts_with(told), "{full:?}");

@@ -12,10 +12,9 @@ use handbill_pages::values::slug::Slug;
 use handbill_pages::values::title::{MAX_CHARS, Title, TitleError};
 use serde_json::{Value, json};
 
-use super::order::NEVER_USED;
 use crate::in_process::app::{Published, Setup, TestApp};
 use crate::in_process::document::{DOCUMENT, Document};
-use crate::in_process::exchange::{Request, TOKEN};
+use crate::in_process::exchange::{NEVER_USED, Request, TOKEN};
 use crate::in_process::stores::{Fault, Operation};
 
 /// The request that succeeds on `page`.
@@ -102,17 +101,6 @@ fn the_schemas_accept_the_titles_that_the_service_accepts() {
         let parsed = Title::parse(title);
         assert_eq!(valid("CreatePage", title), parsed.is_ok(), "{title:?}");
         assert_eq!(valid("UpdatePage", title), matches!(parsed, Ok(_) | Err(TitleError::Empty)), "{title:?}");
-    }
-}
-
-#[test]
-fn the_schemas_accept_texts_as_long_as_the_service_does() {
-    for schema in ["CreatePage", "UpdatePage"] {
-        let properties = &DOCUMENT.0["components"]["schemas"][schema]["properties"];
-        for (field, longest) in [("title", MAX_CHARS), ("content", MAX_BYTES)] {
-            let valid = |length: usize| jsonschema::is_valid(&properties[field], &Value::from("a".repeat(length)));
-            assert!(valid(longest) && !valid(longest + 1), "{schema}: {field}");
-        }
     }
 }
 

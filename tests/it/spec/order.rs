@@ -3,9 +3,8 @@
 use serde_json::json;
 
 use crate::in_process::app::{Published, Setup, TestApp};
-use crate::in_process::exchange::Request;
+use crate::in_process::exchange::{NEVER_USED, Request};
 
-pub(super) const NEVER_USED: &str = "never-was-2222bbbb";
 const STALE: &str = "\"999-json-1\"";
 
 fn too_large() -> String {
@@ -94,8 +93,7 @@ async fn existence_comes_before_a_key_in_the_query_of_a_read() {
 
 #[tokio::test]
 async fn a_key_in_the_query_comes_before_a_wrong_method() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let of_page = ["", ".md", "/edit"].map(|end| ("POST", format!("/{}{end}", page.slug)));
     let of_api = [("GET", "/api/pages".to_owned()), ("POST", format!("/api/pages/{}", page.slug))];
     for (method, path) in of_page.into_iter().chain(of_api) {
@@ -119,9 +117,8 @@ async fn a_key_in_the_query_of_a_create_comes_first_and_uses_no_quota() {
         app.send(Request::create(body.clone()).query(&key)).await.expect_error(400, "key_in_query");
         for query in [&key, &key.replace("key=", "title=")] {
             let raw = Request::new("POST", "/").query(query).header("content-type", "text/markdown");
-            app.send(raw.header("accept", "application/json").body(body.clone()))
-                .await
-                .expect_error(400, "key_in_query");
+            let raw = raw.header("accept", "application/json").body(body.clone());
+            app.send(raw).await.expect_error(400, "key_in_query");
         }
     }
     app.published().await;
@@ -132,28 +129,24 @@ async fn a_key_in_the_query_of_a_create_comes_first_and_uses_no_quota() {
 
 #[tokio::test]
 async fn a_credential_comes_before_400_and_413_and_412() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let large_content = json!({"content": "a".repeat(102_401)}).to_string();
     for body in ["nonsense".to_owned(), too_large(), large_content, r#"{"content": ""}"#.to_owned()] {
         app.send(Request::update(&page.slug, body.clone())).await.expect_error(401, "missing_key");
         app.send(Request::update(&page.slug, body.clone()).key("wrong")).await.expect_error(401, "invalid_key");
-        app.send(Request::update(&page.slug, body).key(&page.key).query("key=x"))
-            .await
-            .expect_error(401, "key_in_query");
+        let with_both = Request::update(&page.slug, body).key(&page.key).query("key=x");
+        app.send(with_both).await.expect_error(401, "key_in_query");
     }
     app.send(Request::update(&page.slug, "{}").header("if-match", STALE)).await.expect_error(401, "missing_key");
     app.send(Request::delete(&page.slug).header("if-match", STALE)).await.expect_error(401, "missing_key");
     app.send(Request::update(&page.slug, "{}").header("if-none-match", "*")).await.expect_error(401, "missing_key");
-    app.send(Request::delete(&page.slug).key("wrong").header("if-none-match", "*"))
-        .await
-        .expect_error(401, "invalid_key");
+    let delete = Request::delete(&page.slug).key("wrong").header("if-none-match", "*");
+    app.send(delete).await.expect_error(401, "invalid_key");
 }
 
 #[tokio::test]
 async fn a_body_comes_before_412() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let large_content = json!({"content": "a".repeat(102_401)}).to_string();
     let bodies = [
         ("nonsense".to_owned(), 400, "invalid_body"),

@@ -13,8 +13,7 @@ const NEW_PAGE: &str = r#"{"title": "T", "content": "c"}"#;
 
 #[tokio::test]
 async fn a_store_out_of_reach_answers_503_on_every_operation() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let before = app.stored(&page.slug).await;
     for operation in [Operation::Insert, Operation::Lookup, Operation::Swap] {
         app.store.always(operation, || Fault::Unavailable);
@@ -31,8 +30,7 @@ async fn a_store_out_of_reach_answers_503_on_every_operation() {
 
 #[tokio::test]
 async fn a_write_that_fails_answers_503_and_changes_nothing() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let before = app.page(&page.slug).await;
     app.store.always(Operation::Swap, || Fault::Unavailable);
     app.update(&page, json!({"content": "new"})).await.expect_error(503, "unavailable");
@@ -69,8 +67,7 @@ async fn a_create_of_unknown_outcome_is_not_tried_again() {
 
 #[tokio::test]
 async fn a_store_that_never_answers_is_given_up_in_three_seconds() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let before = app.stored(&page.slug).await;
     let slug = &page.slug;
     for operation in [Operation::Insert, Operation::Lookup] {
@@ -98,8 +95,7 @@ async fn a_store_that_never_answers_is_given_up_in_three_seconds() {
 
 #[tokio::test]
 async fn a_write_that_never_answers_is_given_up_in_three_seconds() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     app.store.always(Operation::Lookup, || Fault::Slow(Duration::from_secs(2)));
     app.store.always(Operation::Swap, || Fault::Hang);
     tokio::time::pause();
@@ -118,8 +114,7 @@ async fn a_write_that_never_answers_is_given_up_in_three_seconds() {
 
 #[tokio::test]
 async fn a_lost_compare_and_set_is_tried_with_as_much_patience() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     app.store.always(Operation::Lookup, || Fault::Slow(Duration::from_secs(2)));
     app.store.next(Operation::Swap, Fault::Lose);
     app.store.always(Operation::Swap, || Fault::Hang);
@@ -132,8 +127,7 @@ async fn a_lost_compare_and_set_is_tried_with_as_much_patience() {
 
 #[tokio::test]
 async fn a_compare_and_set_that_is_always_lost_is_given_up() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let before = app.page(&page.slug).await;
     app.store.always(Operation::Swap, || Fault::Lose);
     tokio::time::pause();
@@ -146,8 +140,7 @@ async fn a_compare_and_set_that_is_always_lost_is_given_up() {
 
 #[tokio::test]
 async fn a_page_that_the_store_cannot_read_answers_500() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     app.store.always(Operation::Lookup, || Fault::Unreadable);
     app.read(&page.slug).await.expect_error(500, "internal");
     app.update(&page, json!({})).await.expect_error(500, "internal");
@@ -156,8 +149,7 @@ async fn a_page_that_the_store_cannot_read_answers_500() {
 
 #[tokio::test]
 async fn a_bug_in_a_backend_answers_500_and_the_service_goes_on() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     for operation in [Operation::Insert, Operation::Lookup] {
         app.store.always(operation, || Fault::Panic);
     }

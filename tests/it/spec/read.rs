@@ -20,8 +20,7 @@ use crate::in_process::stores::Calls;
 
 #[tokio::test]
 async fn a_page_is_read_whatever_credential_is_sent() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let path = format!("/api/pages/{}", page.slug);
     app.send(Request::get(&path).header("authorization", "Bearer nonsense")).await.expect_status(200);
     app.send(Request::get(&path).key(&page.key)).await.expect_status(200);
@@ -68,8 +67,7 @@ async fn a_part_of_the_content_comes_only_to_a_client_that_names_it() {
 
 #[tokio::test]
 async fn reading_is_not_limited() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     for _ in 0..100 {
         let answer = app.read(&page.slug).await;
         answer.expect_status(200);
@@ -79,8 +77,7 @@ async fn reading_is_not_limited() {
 
 #[tokio::test]
 async fn head_answers_as_get_without_a_body() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     for path in [format!("/api/pages/{}", page.slug), format!("/{}", page.slug), format!("/{}.md", page.slug)] {
         let get = app.get(&path).await;
         let head = app.send(Request::new("HEAD", &path)).await;
@@ -221,7 +218,6 @@ async fn a_page_of_an_older_renderer_is_rendered_again_when_read() {
     assert_eq!(app.read(slug).await.header("etag"), new.etag, "the tag names the renderer that made the answer");
 }
 
-/// The stored page. It must be there.
 async fn stored(app: &TestApp, page: &Published) -> Arc<Page> {
     match app.stored(&page.slug).await {
         Some(Record::Active(page)) => page,
@@ -231,8 +227,7 @@ async fn stored(app: &TestApp, page: &Published) -> Arc<Page> {
 
 #[tokio::test]
 async fn an_old_page_whose_title_changes_is_rendered_once() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let current = stored(&app, &page).await;
     let mut old = Page::clone(&current);
     old.head.state.renderer_version = RENDERER_VERSION - 1;

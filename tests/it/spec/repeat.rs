@@ -159,8 +159,7 @@ async fn the_form_of_the_script_takes_a_key_and_no_other_form_does() {
 
 #[tokio::test]
 async fn an_update_takes_no_new_key() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     app.update(&page, json!({"edit_key": new_key()})).await.expect_error(400, "invalid_body");
     app.update(&page, json!({})).await.expect_status(200);
 }

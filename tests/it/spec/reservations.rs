@@ -106,11 +106,6 @@ fn with_key(key: &str) -> PageFields {
     PageFields { edit_key: Some(EditKey::parse_new(key)), ..fields() }
 }
 
-/// A raw post, whose title is in its text.
-fn untitled() -> PageFields {
-    PageFields { details: DetailsInput::default(), file_name: Some(String::new()), ..fields() }
-}
-
 #[tokio::test]
 async fn a_slug_is_reserved_beside_the_rendering_and_not_waited_for() {
     for answer in [Some(Reserved::Unopposed), None] {
@@ -125,7 +120,9 @@ async fn a_slug_is_reserved_beside_the_rendering_and_not_waited_for() {
 #[tokio::test]
 async fn a_slug_that_the_text_gives_is_not_reserved() {
     let fixture = Fixture::new(Says::new(Reserved::ByAnother));
-    fixture.create(untitled()).await.unwrap();
+    // A raw post has its title in its text.
+    let raw = PageFields { details: DetailsInput::default(), file_name: Some(String::new()), ..fields() };
+    fixture.create(raw).await.unwrap();
     assert_eq!(fixture.limiter.asked(), []);
 }
 

@@ -21,8 +21,7 @@ async fn a_creation_result_has_the_four_fields_and_nothing_else() {
 
 #[tokio::test]
 async fn a_page_has_the_seven_fields_and_nothing_else() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let fields = ["content", "content_html", "created_at", "slug", "title", "updated_at", "url"];
     assert_eq!(names(&app.page(&page.slug).await), fields);
     assert_eq!(names(&app.update(&page, json!({"title": "Other"})).await.json()), fields);
@@ -67,8 +66,7 @@ async fn an_edit_key_is_hbk_and_43_letters_and_digits_of_its_own() {
 
 #[tokio::test]
 async fn no_later_answer_shows_the_key() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let slug = &page.slug;
     let mut answers = vec![app.update(&page, json!({"content": "new"})).await];
     for target in [format!("/api/pages/{slug}"), format!("/{slug}"), format!("/{slug}.md")] {
@@ -92,8 +90,7 @@ async fn the_url_is_made_when_the_page_is_served() {
 
 #[tokio::test]
 async fn a_key_does_not_expire() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     app.clock.advance(Duration::from_hours(24 * 365 * 10));
     app.update(&page, json!({"title": "Ten years later"})).await.expect_status(200);
 }
@@ -115,8 +112,7 @@ async fn timestamps_are_utc_with_three_decimals() {
 
 #[tokio::test]
 async fn updated_at_is_the_time_of_the_last_change() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     app.clock.advance(Duration::from_mins(1));
     let updated = app.update(&page, json!({"title": "Other"})).await.json();
     assert_eq!(updated["created_at"], "2026-11-21T04:30:00.123Z");
@@ -126,8 +122,7 @@ async fn updated_at_is_the_time_of_the_last_change() {
 
 #[tokio::test]
 async fn updated_at_grows_with_each_change_however_the_clock_stands() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let mut last = app.page(&page.slug).await["updated_at"].as_str().unwrap().to_owned();
     for (hours, content) in [(0, "a"), (0, "b"), (0, "b"), (5, "c"), (5, "d")] {
         app.clock.set_back(Duration::from_hours(hours));

@@ -54,14 +54,10 @@ async fn a_page_runs_no_script_and_lets_nothing_run() {
     let answer = app.get(&format!("/{}", page.slug)).await;
     assert!(!answer.text().contains("<script"), "{}", answer.text());
     assert!(!answer.text().contains(" style="), "{}", answer.text());
+    // Each answer is checked for more (`check_common_rules`).
     let policy = answer.header("content-security-policy");
-    assert!(policy.contains("default-src 'none'"), "{policy}");
     assert!(!policy.contains("script-src") && !policy.contains("unsafe"), "{policy}");
-    for directive in ["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"] {
-        assert!(policy.contains(directive), "{policy}");
-    }
-    assert_eq!(answer.header("x-content-type-options"), "nosniff");
-    assert_eq!(answer.header("referrer-policy"), "no-referrer");
+    assert!(policy.contains("base-uri 'none'") && policy.contains("form-action 'none'"), "{policy}");
 }
 
 #[tokio::test]
@@ -81,8 +77,7 @@ async fn a_preview_of_a_page_shows_its_first_image_or_is_small() {
 
 #[tokio::test]
 async fn a_saved_source_has_the_name_of_its_page() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let expected = format!("inline; filename=\"{}.md\"", page.slug);
     let ask = |path: String| Request::get(path).header("accept", "text/markdown");
     for path in [format!("/{}.md", page.slug), format!("/{}", page.slug)] {
@@ -109,8 +104,7 @@ async fn a_title_that_would_fill_a_phone_is_shown_smaller() {
 
 #[tokio::test]
 async fn a_client_that_would_rather_have_markdown_gets_it() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
     let markdown = [
         "text/markdown",
@@ -139,8 +133,7 @@ async fn a_client_that_would_rather_have_markdown_gets_it() {
 
 #[tokio::test]
 async fn markdown_at_its_own_address_does_not_depend_on_accept() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let path = format!("/{}.md", page.slug);
     let own = app.get(&path).await;
     assert_eq!(own.members("vary"), ["accept-encoding"], "{own:?}");
@@ -179,8 +172,7 @@ async fn markdown_by_accept_begins_with_the_title_and_has_its_own_tag() {
 
 #[tokio::test]
 async fn an_address_with_punctuation_behind_it_is_redirected() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     for behind in ["/", ".", ")", "%29", ").", "/)", "//"] {
         for method in ["GET", "HEAD"] {
             let answer = app.send(Request::new(method, format!("/{}{behind}", page.slug))).await;
@@ -275,8 +267,7 @@ async fn a_404_and_a_410_are_pages_that_say_which() {
 
 #[tokio::test]
 async fn a_page_asks_for_no_file_that_another_version_may_lack() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     for path in ["/help", &format!("/{}", page.slug), "/never-was-2222bbbb"] {
         let answer = app.send(Request::get(path).header("accept", "text/html")).await;
         let (head, _) = answer.text().split_once("</head>").unwrap();

@@ -46,8 +46,7 @@ async fn nothing_of_a_deleted_page_can_be_read() {
 
 #[tokio::test]
 async fn a_delete_answers_204_without_a_body_and_the_page_is_gone() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     // It needs no body, and minds none.
     let answer = app.send(Request::delete(&page.slug).key(&page.key).json("not JSON")).await;
     assert!(answer.expect_status(204).body.is_empty());

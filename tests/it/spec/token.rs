@@ -8,10 +8,9 @@ use serde_json::json;
 
 use super::authentication::queries_around;
 use crate::in_process::app::{BASE_URL, Published, TestApp};
-use crate::in_process::exchange::{Request, TOKEN};
+use crate::in_process::exchange::{NEVER_USED, Request, TOKEN};
 
 pub(crate) const GRANT: &str = "grant_type=client_credentials";
-const NEVER_USED: &str = "never-was-2222bbbb";
 
 pub(crate) fn post_form(page: &Published) -> String {
     format!("{GRANT}&client_id={}&client_secret={}", page.slug, page.key)
@@ -27,8 +26,7 @@ fn with(page: &Published, form: &str) -> Request {
 
 #[tokio::test]
 async fn slug_and_key_in_the_form_give_the_same_key_as_a_bearer_token() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let answer = app.send(Request::token(post_form(&page))).await;
     let expected = json!({"access_token": page.key, "token_type": "Bearer", "scope": "post:edit post:delete"});
     assert_eq!(answer.expect_status(200).json(), expected);
@@ -39,8 +37,7 @@ async fn slug_and_key_in_the_form_give_the_same_key_as_a_bearer_token() {
 
 #[tokio::test]
 async fn slug_and_key_by_http_basic_give_a_token() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let encoded = |text: &str| text.replace('_', "%5f").replace('-', "%2D");
     for authorization in [
         basic(&page.slug, &page.key),
@@ -55,8 +52,7 @@ async fn slug_and_key_by_http_basic_give_a_token() {
 
 #[tokio::test]
 async fn a_client_of_http_basic_may_name_itself_in_the_form_too() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let named = |id: &str| {
         let form = format!("{GRANT}&client_id={id}&client_secret=");
         Request::token(form).header("authorization", basic(&page.slug, &page.key))
@@ -67,8 +63,7 @@ async fn a_client_of_http_basic_may_name_itself_in_the_form_too() {
 
 #[tokio::test]
 async fn the_form_may_have_a_charset_and_other_fields() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let form = format!("{}&resource=https%3A%2F%2Fpages.example&x=", post_form(&page));
     let content_type = "Application/X-WWW-Form-URLEncoded; charset=UTF-8";
     let request = Request::new("POST", TOKEN).header("content-type", content_type).body(form);
@@ -78,8 +73,7 @@ async fn the_form_may_have_a_charset_and_other_fields() {
 
 #[tokio::test]
 async fn a_token_allows_both_scopes_whichever_of_them_are_asked_for() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     for scope in ["", "post:edit", "post:delete", "post:delete+post:edit", "post%3Aedit%20post%3Adelete"] {
         let answer = app.send(with(&page, &format!("scope={scope}"))).await;
         assert_eq!(answer.expect_status(200).field("scope"), "post:edit post:delete", "{scope}");
@@ -88,8 +82,7 @@ async fn a_token_allows_both_scopes_whichever_of_them_are_asked_for() {
 
 #[tokio::test]
 async fn a_fault_of_the_form_has_its_code_and_names_its_field() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let credentials = format!("client_id={}&client_secret={}", page.slug, page.key);
     let without_grant = ["", &credentials, &format!("{credentials}&grant_type="), &format!("{credentials}&grant_type")];
     let missing = without_grant.map(|form| (form.to_owned(), "invalid_request", "`grant_type`"));
@@ -119,8 +112,7 @@ async fn a_fault_of_the_form_has_its_code_and_names_its_field() {
 
 #[tokio::test]
 async fn two_ways_to_authenticate_at_once_answer_400_invalid_request() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     for authorization in [basic(&page.slug, &page.key), format!("Bearer {}", page.key), "Basic nonsense".to_owned()] {
         let request = Request::token(post_form(&page)).header("authorization", &authorization);
         app.send(request).await.expect_error(400, "invalid_request");
@@ -129,8 +121,7 @@ async fn two_ways_to_authenticate_at_once_answer_400_invalid_request() {
 
 #[tokio::test]
 async fn credentials_in_the_query_answer_400_beside_a_right_form() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let mut queries = queries_around(&page.key);
     queries.push(format!("client_id={}", page.slug));
     queries.extend(["client_secret=x", "client%5Fsecret=", "access_token=x"].map(str::to_owned));
@@ -143,8 +134,7 @@ async fn credentials_in_the_query_answer_400_beside_a_right_form() {
 
 #[tokio::test]
 async fn another_content_type_or_an_encoding_answers_400() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let json = json!({"grant_type": "client_credentials", "client_id": page.slug, "client_secret": page.key});
     app.send(Request::new("POST", TOKEN).json(json.to_string())).await.expect_error(400, "invalid_request");
     app.send(Request::new("POST", TOKEN).body(post_form(&page))).await.expect_error(400, "invalid_request");
@@ -158,8 +148,7 @@ async fn another_content_type_or_an_encoding_answers_400() {
 
 #[tokio::test]
 async fn missing_or_empty_credentials_answer_401_invalid_client() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let (slug, key) = (&page.slug, &page.key);
     for form in [
         GRANT.to_owned(),
@@ -222,8 +211,7 @@ async fn wrong_or_unknown_credentials_answer_401_alike() {
 
 #[tokio::test]
 async fn a_form_that_is_not_utf_8_answers_400_invalid_request() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let right = post_form(&page).into_bytes();
     let after = |bytes: &[u8]| [&right, b"&".as_slice(), bytes].concat();
     for form in [
@@ -247,8 +235,7 @@ async fn a_form_that_is_not_utf_8_answers_400_invalid_request() {
 
 #[tokio::test]
 async fn an_empty_authorization_header_is_no_second_way() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     app.send(Request::token(post_form(&page)).header("authorization", "")).await.expect_status(200);
     app.send(Request::token(GRANT).header("authorization", "")).await.expect_error(401, "invalid_client");
     let twice = Request::token(GRANT).header("authorization", basic(&page.slug, &page.key));

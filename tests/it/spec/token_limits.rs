@@ -4,20 +4,13 @@
 use serde_json::json;
 
 use super::token::{GRANT, post_form};
-use crate::in_process::app::{Published, Setup, TestApp};
+use crate::in_process::app::{Setup, TestApp};
 use crate::in_process::exchange::Request;
 use crate::in_process::stores::{Fault, Operation};
 
-/// A service whose clients may ask for `limit` tokens, and a page on it.
-async fn limited_to(limit: u32) -> (TestApp, Published) {
-    let app = Setup::new().token_limit(limit).start();
-    let page = app.published().await;
-    (app, page)
-}
-
 #[tokio::test]
 async fn the_order_is_rate_limit_form_grant_client_scope() {
-    let (app, page) = limited_to(5).await;
+    let (app, page) = Setup::new().token_limit(5).start_with_page().await;
     let right = format!("client_id={}&client_secret={}", page.slug, page.key);
     // Each request also has every fault that is checked after its own.
     app.send(Request::token("scope=admin")).await.expect_error(400, "invalid_request");
@@ -32,8 +25,7 @@ async fn the_order_is_rate_limit_form_grant_client_scope() {
 
 #[tokio::test]
 async fn sixty_attempts_an_hour_are_admitted_and_no_more() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     for _ in 0..20 {
         app.send(Request::token(post_form(&page))).await.expect_status(200);
         app.send(Request::token(GRANT)).await.expect_status(401);
@@ -45,12 +37,11 @@ async fn sixty_attempts_an_hour_are_admitted_and_no_more() {
 
 #[tokio::test]
 async fn tokens_have_a_window_of_their_own() {
-    let app = Setup::new().limits(1, 1).token_limit(1).start();
-    let page = app.published().await;
+    let (app, page) = Setup::new().limits(1, 1).token_limit(1).start_with_page().await;
     app.update(&page, json!({})).await.expect_status(200);
     app.send(Request::token(post_form(&page))).await.expect_status(200);
     app.send(Request::token(post_form(&page))).await.expect_status(429);
-    let (app, page) = limited_to(1).await;
+    let (app, page) = Setup::new().token_limit(1).start_with_page().await;
     app.send(Request::token("")).await.expect_status(400);
     app.send(Request::token("")).await.expect_status(429);
     app.update(&page, json!({})).await.expect_status(200);
@@ -59,8 +50,7 @@ async fn tokens_have_a_window_of_their_own() {
 
 #[tokio::test]
 async fn a_body_of_over_128_kib_answers_413() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let form = |bytes: usize| {
         let form = format!("{}&x=", post_form(&page));
         format!("{form}{}", "x".repeat(bytes - form.len()))
@@ -71,8 +61,7 @@ async fn a_body_of_over_128_kib_answers_413() {
 
 #[tokio::test]
 async fn every_answer_behind_the_limit_says_what_is_left_of_it() {
-    let app = Setup::new().token_limit(3).start();
-    let page = app.published().await;
+    let (app, page) = Setup::new().token_limit(3).start_with_page().await;
     for (left, form) in [(2, post_form(&page)), (1, GRANT.to_owned()), (0, String::new()), (0, String::new())] {
         let answer = app.send(Request::token(form)).await;
         assert_eq!(answer.header("ratelimit"), format!(r#""token";r={left};t=3600"#), "{answer:?}");
@@ -82,8 +71,7 @@ async fn every_answer_behind_the_limit_says_what_is_left_of_it() {
 
 #[tokio::test]
 async fn headers_a_bug_and_an_outage_are_answered_as_oauth_has_it() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let request = || Request::token(post_form(&page));
     app.send(request().header("x-long", "x".repeat(40_000))).await.expect_error(431, "headers_too_large");
     app.store.next(Operation::Lookup, Fault::Panic);

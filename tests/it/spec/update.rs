@@ -10,8 +10,7 @@ use crate::in_process::exchange::Request;
 
 #[tokio::test]
 async fn an_update_answers_200_with_the_page_as_it_then_stands() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let answer = app.update(&page, json!({"title": "New title", "content": "New text."})).await;
     answer.expect_status(200);
     assert_eq!((answer.field("title").as_str(), answer.field("content").as_str()), ("New title", "New text."));
@@ -80,8 +79,7 @@ async fn a_title_that_is_null_or_shows_nothing_clears_the_title() {
 
 #[tokio::test]
 async fn empty_or_null_content_answers_400_and_keeps_the_page() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let before = app.page(&page.slug).await;
     app.update(&page, json!({"content": ""})).await.expect_error(400, "empty_content");
     app.update(&page, json!({"content": "", "title": "New"})).await.expect_error(400, "empty_content");
@@ -92,8 +90,7 @@ async fn empty_or_null_content_answers_400_and_keeps_the_page() {
 
 #[tokio::test]
 async fn an_update_has_the_limits_of_a_create() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     for (fields, status) in [
         (json!({"title": "é".repeat(MAX_CHARS + 1), "content": "new"}), 400),
         (json!({"title": "a\nb", "content": "new"}), 400),
@@ -109,8 +106,7 @@ async fn an_update_has_the_limits_of_a_create() {
 
 #[tokio::test]
 async fn an_update_that_contains_its_own_key_or_shows_it_once_rendered_answers_400() {
-    let app = Setup::unlimited().start();
-    let page = app.published().await;
+    let (app, page) = Setup::unlimited().start_with_page().await;
     let before = app.page(&page.slug).await;
     let secret = page.key.strip_prefix("hbk_").unwrap();
     let (first, second) = secret.split_at(20);
@@ -146,8 +142,7 @@ async fn an_update_that_contains_its_own_key_or_shows_it_once_rendered_answers_4
 
 #[tokio::test]
 async fn an_update_of_no_field_writes_nothing_at_whatever_time() {
-    let app = TestApp::new();
-    let page = app.published().await;
+    let (app, page) = TestApp::with_page().await;
     let before = app.read(&page.slug).await;
     app.clock.advance(Duration::from_mins(1));
     let answer = app.update(&page, json!({})).await;

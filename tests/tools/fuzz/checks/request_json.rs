@@ -8,7 +8,6 @@ use handbill_pages::values::details::{DetailsInput, Patch};
 use handbill_pages::values::edit_key::{PREFIX, SECRET_CHARS};
 use serde_json::{Map, Value};
 
-/// The fields that a body may have.
 const FIELDS: [&str; 2] = ["title", "content"];
 
 /// Longest message of a refusal, in bytes. A message stays this short whatever was sent, because people read it.
