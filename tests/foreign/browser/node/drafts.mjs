@@ -3,21 +3,19 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { base, expectNothing, name, withBrowser } from './browsers.mjs';
-import { accept, chord, openEditor, openWatchedTab, press, publishByHand, put, said, shown, stored, text, write } from './editing.mjs';
+import { accept, chord, fill, openEditor, openWatchedTab, press, publishByHand, put, said, shown, stored, text, write } from './editing.mjs';
 
 await withBrowser(name, async (browser) => {
     const { tab, complaints } = await openWatchedTab(browser);
     const dialogs = [];
     accept(tab, dialogs);
     await openEditor(tab, base);
-    await write(tab, 'title', 'A draft');
-    await write(tab, 'content', 'Half a page');
+    await fill(tab, 'A draft', 'Half a page');
     await stored(tab, 'Half a page');
 
     // Publishing without a connection keeps the text, and works once there is one.
     await tab.setOfflineMode(true);
-    await press(tab, '[value=publish]');
-    await said(tab, 'You’re offline');
+    await press(tab, '[value=publish]', 'You’re offline');
     assert.equal(await text(tab, 'content'), 'Half a page');
     await stored(tab, 'Half a page');
     await tab.setOfflineMode(false);
@@ -63,8 +61,7 @@ await withBrowser(name, async (browser) => {
 
     // A title is asked for in words for people.
     await write(tab, 'title', ' ');
-    await press(tab, '[value=publish]');
-    await said(tab, 'Give your page a title');
+    await press(tab, '[value=publish]', 'Give your page a title');
     assert.deepEqual(
         await tab.evaluate(() => [document.activeElement.id, document.activeElement.getAttribute('aria-invalid')]), ['title', 'true']);
     await tab.keyboard.type('T');
@@ -75,8 +72,7 @@ await withBrowser(name, async (browser) => {
     await tab.waitForFunction(() => document.getElementById('title-problem').textContent.includes('a character in it that can’t be shown'));
     // One that is too long is counted, not cut.
     await put(tab, 'title', '📓'.repeat(1000));
-    await press(tab, '[value=publish]');
-    await said(tab, 'Title too long: 1000 of 200');
+    await press(tab, '[value=publish]', 'Title too long: 1000 of 200');
     assert.equal([...await text(tab, 'title')].length, 1000);
     // A title in front matter is the page's title.
     writeFileSync('front.md', '---\ntitle: In front\n---\n\nDropped text.');
@@ -92,8 +88,7 @@ await withBrowser(name, async (browser) => {
     }
     await put(tab, 'content', 'é'.repeat(51_201));
     assert.match(await text(tab, 'count'), /^1 word · Text too long: 101 of 100 KB · Draft saved$/);
-    await press(tab, '[value=publish]');
-    await said(tab, 'Text too long: 101 of 100 KB');
+    await press(tab, '[value=publish]', 'Text too long: 101 of 100 KB');
 
     // The keys lead from the text to Publish and to the preview.
     await put(tab, 'content', '');

@@ -37,6 +37,12 @@ export async function write(tab, id, words) {
     else await tab.keyboard.type(words);
 }
 
+/** Replaces the title and the text. */
+export async function fill(tab, title, content) {
+    await write(tab, 'title', title);
+    await write(tab, 'content', content);
+}
+
 /** Waits until the browser has stored `words`. */
 export const stored = (tab, words) => tab.waitForFunction(
     (words) => Object.values(localStorage).some((value) => value.includes(words)), {}, words);
@@ -72,10 +78,12 @@ export const fileOf = (tab, id) => tab.evaluate((id) => new Promise((resolve) =>
     document.getElementById(id).click();
 }), id);
 
-/** Presses a button or follows a link with the keyboard, since a mouse misses what moves while the page is laid out. */
-export async function press(tab, selector) {
+/** Presses a button or follows a link with the keyboard, since a mouse misses what moves while the page is laid out. Waits until the
+ *  page says `words`, if they are given. */
+export async function press(tab, selector, words = null) {
     await tab.focus(selector);
     await tab.keyboard.press('Enter');
+    if (words !== null) await said(tab, words);
 }
 
 /** Follows a link and waits for its page. Nothing that is then seen belongs to the page before. */
@@ -85,6 +93,12 @@ export const follow = (tab, selector) => Promise.all([tab.waitForNavigation(), p
 export async function openEditor(tab, base) {
     await tab.goto(`${base}/`);
     await shown(tab, 'pick');
+}
+
+/** Opens a page for editing with its edit link. */
+export async function openToEdit(tab, page) {
+    await tab.goto(`${page.address}/edit#${page.key}`);
+    await shown(tab, 'editor');
 }
 
 /** Opens the list of the pages whose keys this browser keeps. */
@@ -102,8 +116,7 @@ export async function unfold(tab, id) {
 /** Publishes a page in the editor. Returns its slug, its address and its key. */
 export async function publishByHand(tab, base, title, content) {
     await openEditor(tab, base);
-    await write(tab, 'title', title);
-    await write(tab, 'content', content);
+    await fill(tab, title, content);
     await press(tab, '[value=publish]');
     await shown(tab, 'published');
     const [address, link] = [await text(tab, 'address'), await text(tab, 'edit-link')];

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { expectFit, look } from './axe.mjs';
 import { base, change, expectNothing, name, withBrowser } from './browsers.mjs';
-import { follow, openEditor, openPages, openWatchedTab, press, publishByHand, read, said, shown, text, unfold, write } from './editing.mjs';
+import { fill, follow, openEditor, openPages, openWatchedTab, press, publishByHand, read, said, shown, text, unfold, write } from './editing.mjs';
 
 const MARKDOWN = 'Some *text* with a [link](https://elsewhere.example/).\n\n    code\n\nThe end, é and 📓.';
 const TITLE = 'Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft und mehr';
@@ -15,8 +15,7 @@ await withBrowser(name, async (browser) => {
     await openEditor(tab, base);
     await look(tab, name, 'editor-empty');
 
-    await write(tab, 'title', TITLE);
-    await write(tab, 'content', MARKDOWN);
+    await fill(tab, TITLE, MARKDOWN);
     await tab.waitForFunction(() => document.getElementById('count').textContent === '13 words · Draft saved');
     await write(tab, 'content', WIDE);
     await press(tab, '.more > summary');
@@ -42,30 +41,25 @@ await withBrowser(name, async (browser) => {
     assert.equal(await text(tab, 'title'), TITLE);
     await look(tab, name, 'editor-edit');
     await write(tab, 'title', 'Renamed by hand');
-    await press(tab, '#save');
-    await said(tab, 'Saved');
+    await press(tab, '#save', 'Saved');
     assert.equal((await read(base, slug)).title, 'Renamed by hand');
 
     // A text with something like a key is saved only on the second try.
     const pasted = `My key is hbk_${'x'.repeat(43)}.`;
     await write(tab, 'content', pasted);
-    await press(tab, '#save');
-    await said(tab, 'looks like an edit key');
+    await press(tab, '#save', 'looks like an edit key');
     await said(tab, 'press Save again');
     assert.notEqual((await read(base, slug)).content, pasted);
-    await press(tab, '#save');
-    await said(tab, 'Saved');
+    await press(tab, '#save', 'Saved');
     assert.equal((await read(base, slug)).content, pasted);
 
     // The page changes meanwhile (losses.mjs).
     await change(base, { slug, key }, 'PATCH', { content: 'Their text.' });
     await write(tab, 'content', 'My text.');
-    await press(tab, '#save');
-    await said(tab, 'This page changed since you opened it');
+    await press(tab, '#save', 'This page changed since you opened it');
     assert.equal(await tab.$eval('#status a', (link) => link.getAttribute('href')), `/${slug}`);
     await look(tab, name, 'editor-conflict');
-    await press(tab, '#status button:nth-of-type(2)');
-    await said(tab, 'Saved');
+    await press(tab, '#status button:nth-of-type(2)', 'Saved');
 
     // Deleting asks first.
     await unfold(tab, 'deleting');
@@ -86,10 +80,8 @@ await withBrowser(name, async (browser) => {
 
     // The same holds for a page that is published. The warning does not repeat the key.
     await openEditor(tab, base);
-    await write(tab, 'title', 'Pasted');
-    await write(tab, 'content', pasted);
-    await press(tab, '[value=publish]');
-    await said(tab, 'looks like an edit key');
+    await fill(tab, 'Pasted', pasted);
+    await press(tab, '[value=publish]', 'looks like an edit key');
     assert.ok(!(await text(tab, 'status')).includes('hbk_'), 'the warning shows the key');
     assert.ok(await tab.$eval('#published', (section) => section.hidden), 'it was published at once');
     await look(tab, name, 'editor-warned');
@@ -98,8 +90,7 @@ await withBrowser(name, async (browser) => {
 
     // A text from right to left is written in its own direction.
     await openEditor(tab, base);
-    await write(tab, 'title', 'כותרת בעברית');
-    await write(tab, 'content', 'הוועדה תפרסם את ממצאיה בשבוע הבא. And English.');
+    await fill(tab, 'כותרת בעברית', 'הוועדה תפרסם את ממצאיה בשבוע הבא. And English.');
     await press(tab, '[value=preview]');
     await tab.waitForFunction(() => document.activeElement.id === 'preview');
     assert.deepEqual(
@@ -112,8 +103,7 @@ await withBrowser(name, async (browser) => {
     await press(tab, '#forget-key');
     await shown(tab, 'edit-link');
     await look(tab, name, 'editor-forgotten');
-    await press(tab, '#copy-link');
-    await said(tab, 'The edit link, which is a secret, was copied');
+    await press(tab, '#copy-link', 'The edit link, which is a secret, was copied');
     const context = await browser.createBrowserContext();
     const other = await openWatchedTab(context);
     await other.tab.goto(`${base}/help`);

@@ -2,17 +2,15 @@
 
 import assert from 'node:assert/strict';
 import { base, keepScreenshot, name, withBrowser } from './browsers.mjs';
-import { openWatchedTab, press, publishByHand, said, shown, text, write } from './editing.mjs';
+import { fill, openWatchedTab, press, publishByHand, shown, text, write } from './editing.mjs';
 
 await withBrowser(name, async (browser) => {
     const { tab } = await openWatchedTab(browser);
     await publishByHand(tab, base, 'The first', 'Text.');
     await press(tab, '#another');
     await shown(tab, 'editor');
-    await write(tab, 'title', 'The second');
-    await write(tab, 'content', 'More text.');
-    await press(tab, '[value=publish]');
-    await said(tab, 'reached its limit');
+    await fill(tab, 'The second', 'More text.');
+    await press(tab, '[value=publish]', 'reached its limit');
     assert.match(await text(tab, 'status'), /Your text is saved; try again after .+\.$/, 'nobody tries for an hour');
     assert.equal(await text(tab, 'content'), 'More text.');
     await keepScreenshot(tab, `${name}-limited`);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { violations } from './axe.mjs';
 import { base, expectNothing, keepScreenshot, name, openTab, publish, withBrowser } from './browsers.mjs';
-import { openEditor, press, shown, write } from './editing.mjs';
+import { fill, openEditor, openToEdit, press, shown } from './editing.mjs';
 
 const TITLE = 'Every element';
 // Every element of the subset.
@@ -39,8 +39,7 @@ await withBrowser(name, async (browser) => {
         await tab.goto(page.address);
         const there = await styles(tab, 'h1', 'article');
         await openEditor(tab, base);
-        await write(tab, 'title', TITLE);
-        await write(tab, 'content', MARKDOWN);
+        await fill(tab, TITLE, MARKDOWN);
         if (width < 1100) await press(tab, '[value=preview]');
         await tab.waitForFunction(() => document.querySelectorAll('#preview-article *').length > 20);
         const here = await styles(tab, '#preview-title', '#preview-article');
@@ -83,8 +82,7 @@ await withBrowser(name, async (browser) => {
         assert.deepEqual(await button('[value=publish]'), ['3px', '700'], `Publish at ${width}`);
         assert.deepEqual(await button('#pick'), ['1px', '500'], `another at ${width}`);
         await keepScreenshot(tab, `${name}-looks-forced-${width}`);
-        await tab.goto(`${page.address}/edit#${page.key}`);
-        await shown(tab, 'editor');
+        await openToEdit(tab, page);
         assert.deepEqual(await button('#is-sure'), ['3px', '700'], `Delete at ${width}`);
         await keepScreenshot(tab, `${name}-looks-forced-edit-${width}`);
         // The colours are the reader's own.
@@ -94,8 +92,7 @@ await withBrowser(name, async (browser) => {
     // A printed receipt has no buttons.
     await session.send('Emulation.setEmulatedMedia', { media: '', features: [] });
     await openEditor(tab, base);
-    await write(tab, 'title', TITLE);
-    await write(tab, 'content', 'Text.');
+    await fill(tab, TITLE, 'Text.');
     await press(tab, '[value=publish]');
     await shown(tab, 'published');
     await session.send('Emulation.setEmulatedMedia', { media: 'print', features: [] });

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { base, change, name, publish, withBrowser } from './browsers.mjs';
-import { accept, fileOf, openEditor, openPages, openWatchedTab, press, publishByHand, put, read, said, shown, stored, text, unfold, write } from './editing.mjs';
+import { accept, fileOf, fill, openEditor, openPages, openToEdit, openWatchedTab, press, publishByHand, put, read, said, shown, stored, text, unfold, write } from './editing.mjs';
 
 const WRONG_KEY = `hbk_${'w'.repeat(43)}`;
 
@@ -79,8 +79,7 @@ await withBrowser(name, async (browser) => {
     // A reload brings the draft back once, also where the browser fills in the fields itself.
     await inNewBrowser(browser, async (tab) => {
         await openEditor(tab, base);
-        await write(tab, 'title', 'Once');
-        await write(tab, 'content', 'Written once');
+        await fill(tab, 'Once', 'Written once');
         await stored(tab, 'Written once');
         for (let visit = 0; visit < 2; visit += 1) {
             await tab.reload();
@@ -102,8 +101,7 @@ await withBrowser(name, async (browser) => {
     // Whatever the server answers, the text and its draft stay, and the words do not say that nothing was published.
     await inNewBrowser(browser, async (tab) => {
         await openEditor(tab, base);
-        await write(tab, 'title', 'Answers');
-        await write(tab, 'content', 'Kept whatever comes');
+        await fill(tab, 'Answers', 'Kept whatever comes');
         const answers = {
             'a page that is no JSON': (request) => request.respond({ status: 200, contentType: 'text/html', body: '<h1>Log in</h1>' }),
             'JSON of something else': (request) => request.respond({ status: 201, contentType: 'application/json', body: '{"ok":true}' }),
@@ -116,8 +114,7 @@ await withBrowser(name, async (browser) => {
         };
         for (const [kind, answer] of Object.entries(answers)) {
             const end = await intercept(tab, answer);
-            await press(tab, '[value=publish]');
-            await said(tab, 'it won’t be published twice');
+            await press(tab, '[value=publish]', 'it won’t be published twice');
             assert.equal(await text(tab, 'content'), 'Kept whatever comes', kind);
             assert.deepEqual(await drafts(tab), ['Kept whatever comes'], kind);
             assert.ok(await tab.$eval('#published', (result) => result.hidden), kind);
@@ -127,8 +124,7 @@ await withBrowser(name, async (browser) => {
         const sent = await tab.evaluate(() => JSON.parse(localStorage.getItem('handbill:draft:')).sent.edit_key);
         // The message has a button for it.
         const end = await intercept(tab, (request) => request.abort('connectionreset'));
-        await press(tab, '[value=publish]');
-        await said(tab, 'Try again');
+        await press(tab, '[value=publish]', 'Try again');
         await end();
         await press(tab, '#status button');
         await shown(tab, 'published');
@@ -138,8 +134,7 @@ await withBrowser(name, async (browser) => {
     // While a page is published, pressing again sends nothing, leaving warns, and nothing can be typed that would be lost.
     await inNewBrowser(browser, async (tab, { dialogs }) => {
         await openEditor(tab, base);
-        await write(tab, 'title', 'Slow');
-        await write(tab, 'content', 'Sent');
+        await fill(tab, 'Slow', 'Sent');
         const [began, goOn] = [signal(), signal()];
         let requests = 0;
         const end = await intercept(tab, async (request) => {
@@ -201,8 +196,7 @@ await withBrowser(name, async (browser) => {
         assert.deepEqual(await keys(tab), [await keyOf(tab)]);
         await fillStorage();
         await press(tab, '#another');
-        await write(tab, 'title', 'Full');
-        await write(tab, 'content', 'No room for it.');
+        await fill(tab, 'Full', 'No room for it.');
         await press(tab, '[value=publish]');
         await shown(tab, 'not-kept');
         assert.equal((await keys(tab)).length, 1);
@@ -246,8 +240,7 @@ await withBrowser(name, async (browser) => {
         await (await tab.$('#import')).uploadFile('no-keys.md');
         await said(tab, 'Added 0 pages');
         await press(tab, '#pages .delete');
-        await press(tab, '#pages .sure .danger');
-        await said(tab, 'was deleted');
+        await press(tab, '#pages .sure .danger', 'was deleted');
         assert.equal((await tab.$$('#pages li')).length, 3);
     });
 
@@ -269,8 +262,7 @@ await withBrowser(name, async (browser) => {
         await press(tab, '#forget-key');
         await shown(tab, 'not-kept');
         await tab.evaluate(() => Object.defineProperty(navigator, 'clipboard', { value: undefined }));
-        await press(tab, '#copy-link');
-        await said(tab, `copy it yourself: ${page.address}/edit#${page.key}`);
+        await press(tab, '#copy-link', `copy it yourself: ${page.address}/edit#${page.key}`);
         dialogs.length = 0;
         await tab.goto(`${base}/help`);
         assert.deepEqual(dialogs, ['beforeunload'], 'nobody has the key');
@@ -283,16 +275,14 @@ await withBrowser(name, async (browser) => {
         await shown(tab, 'editor');
         const end = await intercept(tab, (request) => request.respond({ status: 502, contentType: 'text/html', body: 'Bad gateway' }));
         await write(tab, 'content', 'My own text.');
-        await press(tab, '#save');
-        await said(tab, 'can’t answer right now (502). Your text is safe');
+        await press(tab, '#save', 'can’t answer right now (502). Your text is safe');
         await end();
         await tab.goto(`${base}/help`);
         await tab.goto(edit);
         await said(tab, 'Your unsaved changes are back');
         assert.equal(await text(tab, 'content'), 'My own text.');
         await change(base, page, 'PATCH', { content: 'Their text.' });
-        await press(tab, '#save');
-        await said(tab, 'Your text is still here');
+        await press(tab, '#save', 'Your text is still here');
         assert.equal(await text(tab, 'content'), 'My own text.');
         assert.equal((await read(base, page.slug)).content, 'Their text.');
         // Who comes back later is asked again, may look at the other text, and may take either.
@@ -300,39 +290,30 @@ await withBrowser(name, async (browser) => {
         await tab.goto(edit);
         await said(tab, 'Your text is still here');
         assert.equal(await text(tab, 'content'), 'My own text.');
-        await press(tab, '#status button:nth-of-type(1)');
-        await said(tab, 'This is the current page');
+        await press(tab, '#status button:nth-of-type(1)', 'This is the current page');
         assert.equal(await text(tab, 'content'), 'Their text.');
-        await press(tab, '#status button');
-        await said(tab, 'Your text is still here');
+        await press(tab, '#status button', 'Your text is still here');
         assert.equal(await text(tab, 'content'), 'My own text.');
-        await press(tab, '#save');
-        await said(tab, 'Your text is still here');
-        await press(tab, '#status button:nth-of-type(2)');
-        await said(tab, 'Saved');
+        await press(tab, '#save', 'Your text is still here');
+        await press(tab, '#status button:nth-of-type(2)', 'Saved');
         assert.equal((await read(base, page.slug)).content, 'My own text.');
     });
 
     // Changes that nobody saved can be discarded for the published text, and come back once.
     await inNewBrowser(browser, async (tab) => {
-        const edit = `${page.address}/edit#${page.key}`;
-        await tab.goto(edit);
-        await shown(tab, 'editor');
+        await openToEdit(tab, page);
         assert.ok(await tab.$eval('#discard', (button) => button.hidden), 'there is nothing to discard');
         await write(tab, 'content', 'Junk.');
         await stored(tab, 'Junk.');
         await tab.goto(`${base}/help`);
-        await tab.goto(edit);
+        await tab.goto(`${page.address}/edit#${page.key}`);
         await said(tab, 'Your unsaved changes are back');
-        await press(tab, '#status button');
-        await said(tab, 'This is the published text');
+        await press(tab, '#status button', 'This is the published text');
         assert.equal(await text(tab, 'content'), 'My own text.');
         assert.deepEqual(await drafts(tab), []);
-        await press(tab, '#status button');
-        await said(tab, 'Your unsaved changes are back');
+        await press(tab, '#status button', 'Your unsaved changes are back');
         assert.equal(await text(tab, 'content'), 'Junk.');
-        await press(tab, '#discard');
-        await said(tab, 'This is the published text');
+        await press(tab, '#discard', 'This is the published text');
         assert.equal(await text(tab, 'content'), 'My own text.');
         await tab.reload();
         await shown(tab, 'editor');

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { base, change, expectNothing, keepScreenshot, name, publish, withBrowser } from './browsers.mjs';
-import { accept, chord, fileOf, follow, openPages, openWatchedTab, press, publishByHand, read, said, shown, text, write } from './editing.mjs';
+import { accept, chord, fileOf, follow, openPages, openToEdit, openWatchedTab, press, publishByHand, read, said, shown, text, write } from './editing.mjs';
 
 const titles = (tab) => tab.$$eval('#pages .title', (links) => links.map((link) => link.textContent));
 
@@ -21,11 +21,9 @@ await withBrowser(name, async (browser) => {
     assert.equal(await tab.evaluate(() => document.activeElement.id), 'published-name');
     const place = () => tab.$eval('#copy-link', (button) => button.getBoundingClientRect().top + scrollY);
     const before = await place();
-    await press(tab, '#copy-link');
-    await said(tab, 'The edit link, which is a secret, was copied');
+    await press(tab, '#copy-link', 'The edit link, which is a secret, was copied');
     assert.equal(await place(), before, 'a confirmation moves nothing');
-    await press(tab, '#copy-address');
-    await said(tab, 'The link was copied');
+    await press(tab, '#copy-address', 'The link was copied');
     assert.ok(!await tab.$eval('#edit-link', (link) => link.checkVisibility()), 'the edit link is not shown where it is saved');
     await keepScreenshot(tab, `${name}-receipt`);
     // The file has the edit link, and is an import too.
@@ -48,18 +46,15 @@ await withBrowser(name, async (browser) => {
     assert.deepEqual(await titles(tab), ['The last', 'Deleted elsewhere', 'Mine'], 'the newest first');
     assert.match(await tab.$eval('#pages time', (time) => time.textContent), /^\d{1,2} \w+ \d{4}$/);
     await keepScreenshot(tab, `${name}-pages`);
-    await press(tab, '#pages li:last-child button');
-    await said(tab, 'The link was copied');
+    await press(tab, '#pages li:last-child button', 'The link was copied');
     await press(tab, '#pages li:nth-child(2) .delete');
-    await press(tab, '#pages .sure .danger');
-    await said(tab, 'Deleted elsewhere was deleted');
+    await press(tab, '#pages .sure .danger', 'Deleted elsewhere was deleted');
     assert.deepEqual(await titles(tab), ['The last', 'Mine']);
     assert.equal(await tab.evaluate(() => document.activeElement.textContent), 'Mine', 'the focus goes on to the next page');
     await press(tab, '#pages .delete');
     assert.equal(await tab.evaluate(() => document.activeElement.textContent), 'Cancel', 'Enter twice deletes nothing');
     await keepScreenshot(tab, `${name}-pages-delete`);
-    await press(tab, '#pages .sure .danger');
-    await said(tab, 'The last was deleted');
+    await press(tab, '#pages .sure .danger', 'The last was deleted');
     assert.equal((await read(base, last.slug)).status, 410);
     await tab.reload();
     await shown(tab, 'keys');
@@ -115,15 +110,13 @@ await withBrowser(name, async (browser) => {
     await press(tab, '#forget-key');
     await shown(tab, 'edit-link');
     assert.match(await text(tab, 'not-kept'), /Copy it before you leave/);
-    await press(tab, '#copy-link');
-    await said(tab, 'was copied');
+    await press(tab, '#copy-link', 'was copied');
     await tab.reload();
     await shown(tab, 'login');
 
     // A copy counts when the browser forgets.
     await publishByHand(tab, base, 'Copied', 'Text.');
-    await press(tab, '#copy-link');
-    await said(tab, 'was copied');
+    await press(tab, '#copy-link', 'was copied');
     await press(tab, '#forget-key');
     assert.equal(await text(tab, 'not-kept'), 'This browser no longer has the edit link.');
     const dialogs = [];
@@ -134,8 +127,7 @@ await withBrowser(name, async (browser) => {
 
     // A page that goes while it is edited.
     const soon = await publish(base, 'Soon gone', 'Text.');
-    await tab.goto(`${soon.address}/edit#${soon.key}`);
-    await shown(tab, 'editor');
+    await openToEdit(tab, soon);
     await change(base, soon, 'DELETE');
     await write(tab, 'title', 'Changed');
     await press(tab, '#save');
@@ -144,8 +136,7 @@ await withBrowser(name, async (browser) => {
     // A save whose answer was lost is no conflict.
     const other = await publish(base, 'Elsewhere', 'Text.');
     await tab.goto(`${base}/help`);
-    await tab.goto(`${other.address}/edit#${other.key}`);
-    await shown(tab, 'editor');
+    await openToEdit(tab, other);
     assert.equal(await tab.$eval('#content', (field) => field.selectionStart), 0, 'writing begins at the beginning');
     await change(base, other, 'PATCH', { content: 'My text.' });
     await write(tab, 'content', 'My text.');

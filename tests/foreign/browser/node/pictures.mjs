@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { base, name, publish, withBrowser } from './browsers.mjs';
-import { openEditor, openWatchedTab, write } from './editing.mjs';
+import { fill, openEditor, openWatchedTab } from './editing.mjs';
 
 // A README is a page of text: its pictures must not be the largest part of it.
 const MAX_BYTES = 120 * 1024;
@@ -47,8 +47,7 @@ await withBrowser(name, async (browser) => {
     await picture(tab, 'page.png');
 
     await openEditor(tab, base);
-    await write(tab, 'title', TITLE);
-    await write(tab, 'content', CONTENT);
+    await fill(tab, TITLE, CONTENT);
     await tab.evaluate(() => {
         document.getElementById('content').scrollTop = 0;
         window.scrollTo(0, 0);

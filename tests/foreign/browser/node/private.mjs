@@ -20,8 +20,7 @@ await withBrowser(name, async (browser) => {
     await tab.goto(`${base}/${page.slug}/edit`);
     await shown(tab, 'editor');
     await write(tab, 'content', 'Changed.');
-    await press(tab, '#save');
-    await said(tab, 'Saved');
+    await press(tab, '#save', 'Saved');
     assert.equal((await read(base, page.slug)).content, 'Changed.');
     expectNothing(await complaints(), 'private');
 }, PRIVATE);
@@ -54,8 +53,7 @@ await withBrowser(name, async (browser) => {
     // A key that was copied is safe.
     dialogs.length = 0;
     await publishByHand(tab, base, 'Copied', 'Text.');
-    await press(tab, '#copy-link');
-    await said(tab, 'The edit link, which is a secret, was copied');
+    await press(tab, '#copy-link', 'The edit link, which is a secret, was copied');
     await tab.goto(`${base}/${lost.slug}`);
     assert.deepEqual(dialogs, []);
     // Editing needs no storage.

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { base, expectNothing, keepScreenshot, name, withBrowser } from './browsers.mjs';
-import { chord, follow, openEditor, openWatchedTab, press, put, read, said, shown, text, write } from './editing.mjs';
+import { chord, fill, follow, openEditor, openWatchedTab, press, put, read, said, shown, text, write } from './editing.mjs';
 
 const value = (tab) => text(tab, 'content');
 
@@ -141,8 +141,7 @@ await withBrowser(name, async (browser) => {
     await tab.waitForFunction(() => document.querySelector('#preview-article br'));
     await press(tab, '[value=preview]');
     await write(tab, 'content', 'Roses are red\nViolets are blue\n');
-    await press(tab, '[value=publish]');
-    await said(tab, 'will run together');
+    await press(tab, '[value=publish]', 'will run together');
     assert.equal(await tab.evaluate(() => document.activeElement.textContent), 'Publish with line breaks');
     // A second press is no answer.
     await press(tab, '[value=publish]');
@@ -208,12 +207,10 @@ await withBrowser(name, async (browser) => {
     // Short lines stay lines if the writer says so, and run together if not. The question comes once for a text.
     for (const [choice, kept] of [[1, 'Roses are red  \nViolets are blue\n\n- the end\n'], [2, 'Roses are red\nViolets are blue\n\n- the end\n']]) {
         await openEditor(tab, base);
-        await write(tab, 'title', 'A poem');
-        await write(tab, 'content', 'Roses are red\nViolets are blue\n\n- the end');
+        await fill(tab, 'A poem', 'Roses are red\nViolets are blue\n\n- the end');
         // The item that Enter begins is not published if it stays empty.
         await tab.keyboard.press('Enter');
-        await press(tab, '[value=publish]');
-        await said(tab, 'will run together');
+        await press(tab, '[value=publish]', 'will run together');
         if (choice === 1) await chord(tab, 'Enter');
         else await press(tab, `#status button:nth-of-type(${choice})`);
         await shown(tab, 'published');
@@ -224,30 +221,25 @@ await withBrowser(name, async (browser) => {
     await follow(tab, '#edit-page');
     await shown(tab, 'editor');
     await write(tab, 'content', 'Roses are red\nViolets are violet');
-    await press(tab, '#save');
-    await said(tab, 'Saved');
+    await press(tab, '#save', 'Saved');
     // An item that Enter has begun is no change.
     await write(tab, 'content', '- the end');
     await tab.keyboard.press('Enter');
-    await press(tab, '#save');
-    await said(tab, 'Saved');
+    await press(tab, '#save', 'Saved');
     await tab.$eval('#content', (field) => field.setSelectionRange(9, 9));
     await tab.focus('#content');
     await tab.keyboard.press('Delete');
     await tab.keyboard.press('Enter');
-    await press(tab, '#save');
-    await said(tab, 'You haven’t changed anything yet');
+    await press(tab, '#save', 'You haven’t changed anything yet');
     await openEditor(tab, base);
-    await write(tab, 'title', 'Wrapped');
-    await write(tab, 'content', `${'wrapped '.repeat(7)}\nand it goes on`);
+    await fill(tab, 'Wrapped', `${'wrapped '.repeat(7)}\nand it goes on`);
     await press(tab, '[value=publish]');
     await shown(tab, 'published');
 
     // An empty sheet is not sent, and says so beside the field.
     await openEditor(tab, base);
     assert.equal(await text(tab, 'count'), '', 'nothing is counted where nothing is');
-    await press(tab, '[value=publish]');
-    await said(tab, 'Write some text first');
+    await press(tab, '[value=publish]', 'Write some text first');
     assert.equal(await tab.evaluate(() => document.activeElement.id), 'content');
     // The reason stands right above the text, in view even if the text is long.
     const above = await tab.evaluate(() => {
@@ -257,8 +249,7 @@ await withBrowser(name, async (browser) => {
     assert.ok(above[0] >= 0 && above[0] < 20 && above[1] > 50, above.join());
     await put(tab, 'content', 'A line of text.\n'.repeat(7_000));
     await tab.evaluate(() => scrollTo(0, 1e6));
-    await press(tab, '[value=publish]');
-    await said(tab, 'Text too long');
+    await press(tab, '[value=publish]', 'Text too long');
     const seen = await tab.$eval('#content-problem', (problem) => problem.getBoundingClientRect().toJSON());
     assert.ok(seen.top > 50 && seen.bottom < 800, JSON.stringify(seen));
     // The preview asks for the pictures above, which are nowhere, if it is made between two keys. A failure of ours names its address.
