@@ -68,8 +68,8 @@ pub(crate) fn weight(headers: &HeaderMap, wanted: &str) -> Option<f32> {
 
 /// Whether `Accept` names `wanted`, with no lower weight than `other`.
 pub(crate) fn prefers(headers: &HeaderMap, wanted: &str, other: &str) -> bool {
-    let [wanted, other] = [wanted, other].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
-    wanted > 0.0 && wanted >= other
+    weight(headers, wanted)
+        .is_some_and(|wanted| wanted > 0.0 && weight(headers, other).is_none_or(|other| wanted >= other))
 }
 
 pub(crate) fn weight_in(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> Option<f32> {

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
-use http::{HeaderMap, request::Parts};
+use http::{HeaderMap, HeaderName, request::Parts};
 use ipnet::IpNet;
 
 use handbill_pages::values::client::{Client, Peer};
 
 /// Trusted proxies write `X-Forwarded-For: client, proxy, …`.
-const X_FORWARDED_FOR: &str = "x-forwarded-for";
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 #[derive(Clone, Debug)]
 pub struct TrustedProxies {
@@ -127,13 +127,15 @@ mod tests {
 
     #[test]
     fn the_header_of_a_peer_that_is_not_trusted_is_ignored() {
-        fn ignores(peer: &str, name: Option<&'static str>) -> bool {
-            let headers = name.map(|name| (name.parse().unwrap(), "198.51.100.7".parse().unwrap()));
+        fn ignores(peer: &str, name: Option<HeaderName>) -> bool {
+            let headers = name.map(|name| (name, "198.51.100.7".parse().unwrap()));
             proxies().ignores(peer.parse().unwrap(), &headers.into_iter().collect())
         }
 
         assert!(ignores("192.0.2.1", Some(X_FORWARDED_FOR)) && ignores("2001:db8::1", Some(X_FORWARDED_FOR)));
         assert!(!ignores("10.0.0.1", Some(X_FORWARDED_FOR)) && !ignores("::ffff:10.0.0.1", Some(X_FORWARDED_FOR)));
-        assert!(!ignores("192.0.2.1", None) && !ignores("192.0.2.1", Some("x-forwarded-proto")));
+        assert!(
+            !ignores("192.0.2.1", None) && !ignores("192.0.2.1", Some(HeaderName::from_static("x-forwarded-proto")))
+        );
     }
 }
