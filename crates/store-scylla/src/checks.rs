@@ -9,8 +9,9 @@ use scylla::client::session::Session;
 use scylla::statement::{Consistency, Statement};
 use tokio::time::timeout;
 
+use super::schema::{SchemaError, select};
 use super::settings::{ScyllaConsistency, ScyllaSettings, SettingsError};
-use super::{conditional_write::NO_ANSWER, schema::select, session::send_only_to};
+use super::{conditional_write::NO_ANSWER, session::send_only_to};
 
 /// How long the checks may take: a busy server need not be asked.
 const CHECKS_TIMEOUT: Duration = Duration::from_secs(5);
@@ -24,18 +25,13 @@ const SHORTEST_GRACE: i32 = 3 * 60 * 60;
 const CASSANDRA_SETTINGS: &str = "SELECT name, value FROM system_views.settings WHERE name IN ('commitlog_sync', 'paxos_variant', 'paxos_state_purging')";
 const SCYLLA_SETTINGS: &str = "SELECT name, value FROM system.config WHERE name = 'commitlog_sync'";
 
-/// Modes of `commitlog_sync` in which an acknowledged write is on disk. ScyllaDB takes every other word for `periodic`,
-/// by its source.
-const SYNCED_BY_CASSANDRA: &[&str] = &["batch", "group"];
-const SYNCED_BY_SCYLLA: &[&str] = &["batch"];
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum Product {
     Cassandra,
     Scylla,
 }
 
-impl Kind {
+impl Product {
     /// Only `ScyllaDB` has shards.
     fn of(session: &Session) -> Self {
         let state = session.get_cluster_state();
@@ -53,43 +49,44 @@ impl Kind {
 
 /// Warnings about servers and keyspace. They are no errors: the operator may know better.
 pub async fn findings(session: &Session, keyspace: &str) -> Vec<String> {
-    let kind = Kind::of(session);
+    let product = Product::of(session);
     let mut found = Vec::new();
     let checking = async {
-        of_keyspace(session, kind, keyspace, &mut found).await?;
-        of_settings(session, kind, &mut found).await
+        of_keyspace(session, product, keyspace, &mut found).await?;
+        of_settings(session, product, &mut found).await
     };
     let reason = match timeout(CHECKS_TIMEOUT, checking).await {
         Ok(Ok(())) => return found,
         Ok(Err(error)) => error.to_string(),
         Err(_) => NO_ANSWER.to_owned(),
     };
-    let (_, grants) = kind.settings();
+    let (_, grants) = product.settings();
     found.push(format!("the settings of the servers cannot be read, so nothing checks them: {grants} ({reason})"));
     found
 }
 
-async fn of_settings(session: &Session, kind: Kind, found: &mut Vec<String>) -> Result<(), Cause> {
+async fn of_settings(session: &Session, product: Product, found: &mut Vec<String>) -> Result<(), Cause> {
     for node in session.get_cluster_state().get_nodes_info().iter().filter(|node| node.is_connected()) {
-        let mut statement = Statement::new(kind.settings().0);
+        let mut statement = Statement::new(product.settings().0);
         statement.set_consistency(Consistency::One);
         send_only_to(&mut statement, node);
         for (name, value) in select::<(String, Option<String>)>(session, statement, ()).await? {
-            found.extend(value.and_then(|value| of_setting(node.address.ip(), &name, &value, kind)));
+            found.extend(value.and_then(|value| of_setting(node.address.ip(), &name, &value, product)));
         }
     }
     Ok(())
 }
 
-fn of_setting(node: IpAddr, name: &str, value: &str, kind: Kind) -> Option<String> {
+fn of_setting(node: IpAddr, name: &str, value: &str, product: Product) -> Option<String> {
     // ScyllaDB quotes words as JSON, by its source.
     let value = value.trim_matches('"');
-    match (name, kind) {
-        ("commitlog_sync", Kind::Cassandra) if !SYNCED_BY_CASSANDRA.contains(&value) => Some(format!(
+    match (name, product) {
+        // In both modes, an acknowledged write is on disk.
+        ("commitlog_sync", Product::Cassandra) if !matches!(value, "batch" | "group") => Some(format!(
             "the node {node} has commitlog_sync: {value}, so it can lose acknowledged writes with its power: set batch"
         )),
-        // Conditional writes are synced in every mode.
-        ("commitlog_sync", Kind::Scylla) if !SYNCED_BY_SCYLLA.contains(&value) => Some(format!(
+        // Conditional writes are synced in every mode. ScyllaDB takes every other word for `periodic`, by its source.
+        ("commitlog_sync", Product::Scylla) if value != "batch" => Some(format!(
             "the node {node} has commitlog_sync: {value}, so it can lose lines of the journal with its power: set batch"
         )),
         ("paxos_variant", _) if value != "v2" => Some(format!(
@@ -102,7 +99,12 @@ fn of_setting(node: IpAddr, name: &str, value: &str, kind: Kind) -> Option<Strin
     }
 }
 
-async fn of_keyspace(session: &Session, kind: Kind, keyspace: &str, found: &mut Vec<String>) -> Result<(), Cause> {
+async fn of_keyspace(
+    session: &Session,
+    product: Product,
+    keyspace: &str,
+    found: &mut Vec<String>,
+) -> Result<(), Cause> {
     let table = format!(
         "SELECT gc_grace_seconds FROM system_schema.tables WHERE keyspace_name = '{keyspace}' AND table_name = 'pages'"
     );
@@ -116,7 +118,7 @@ async fn of_keyspace(session: &Session, kind: Kind, keyspace: &str, found: &mut 
         let racks: BTreeSet<_> = nodes.filter_map(|node| node.rack.as_deref()).collect();
         found.extend(of_copies(keyspace, place, copies, racks.len()));
     }
-    if kind == Kind::Scylla {
+    if product == Product::Scylla {
         let version = "SELECT version FROM system.versions WHERE key = 'local'";
         let version = select::<(Option<String>,)>(session, version, ()).await?;
         let version = version.into_iter().find_map(|(version,)| version).unwrap_or_default();
@@ -162,8 +164,8 @@ fn of_tablets(version: &str, has_tablets: bool) -> Option<String> {
 }
 
 /// Whether the table repairs its copies late: a read could show an older state than one before it.
-pub(super) async fn repairs_late(session: &Session, keyspace: &str) -> Result<bool, Cause> {
-    if Kind::of(session) == Kind::Scylla {
+pub(super) async fn repairs_late(session: &Session, keyspace: &str) -> Result<bool, SchemaError> {
+    if Product::of(session) == Product::Scylla {
         return Ok(false);
     }
     let cql = format!(
@@ -180,7 +182,7 @@ async fn replication(session: &Session, keyspace: &str) -> Result<Option<BTreeMa
 }
 
 /// The datacentres that have copies of `keyspace`; `None` if there is no such keyspace.
-pub(super) async fn datacenters(session: &Session, keyspace: &str) -> Result<Option<BTreeSet<String>>, Cause> {
+pub(super) async fn datacenters(session: &Session, keyspace: &str) -> Result<Option<BTreeSet<String>>, SchemaError> {
     let Some(replication) = replication(session, keyspace).await? else { return Ok(None) };
     let state = session.get_cluster_state();
     let all = state.get_nodes_info().iter().filter_map(|node| node.datacenter.clone());
@@ -259,9 +261,9 @@ mod tests {
 
     #[test]
     fn a_node_with_settings_that_break_a_promise_is_named() {
-        use Kind::{Cassandra, Scylla};
+        use Product::{Cassandra, Scylla};
         let node = IpAddr::from([192, 0, 2, 1]);
-        for (name, value, kind, says) in [
+        for (name, value, product, says) in [
             ("commitlog_sync", "periodic", Cassandra, "acknowledged writes"),
             ("commitlog_sync", "\"periodic\"", Scylla, "lines of the journal"),
             ("commitlog_sync", "\"group\"", Scylla, "lines of the journal"),
@@ -269,12 +271,12 @@ mod tests {
             ("paxos_variant", "v2_without_linearizable_reads_or_rejected_writes", Cassandra, "set v2"),
             ("paxos_state_purging", "legacy", Cassandra, "set repaired"),
         ] {
-            let found = of_setting(node, name, value, kind).unwrap();
+            let found = of_setting(node, name, value, product).unwrap();
             for part in ["192.0.2.1", name, value.trim_matches('"'), says] {
                 assert!(found.contains(part), "{found}");
             }
         }
-        for (name, value, kind) in [
+        for (name, value, product) in [
             ("commitlog_sync", "batch", Cassandra),
             ("commitlog_sync", "group", Cassandra),
             ("commitlog_sync", "\"batch\"", Scylla),
@@ -282,7 +284,7 @@ mod tests {
             ("paxos_state_purging", "repaired", Cassandra),
             ("paxos_state_purging", "gc_grace", Cassandra),
         ] {
-            assert_eq!(of_setting(node, name, value, kind), None);
+            assert_eq!(of_setting(node, name, value, product), None);
         }
     }
 

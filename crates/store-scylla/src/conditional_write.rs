@@ -24,7 +24,7 @@ use scylla::{
 };
 use tokio::time::{Instant, sleep, timeout};
 
-use super::session::Limits;
+use super::connected::Connected;
 
 /// Shortest time for an attempt. With less, the answer would probably come too late.
 const SHORTEST_ATTEMPT: Duration = Duration::from_millis(50);
@@ -81,9 +81,8 @@ pub(super) const NO_ANSWER: &str = "the database did not answer in time";
 
 /// Sends `write` until its outcome is certain. `Ok(false)` means that the condition does not hold.
 pub(super) async fn run<V: SerializeRow>(
-    session: &Session,
+    Connected { session, limits, .. }: &Connected,
     write: Conditional<'_, V>,
-    limits: &Limits,
     random: &Random,
     deadline: Instant,
 ) -> Result<bool, StoreError> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use handbill_pages::ports::{clock::SystemClock, page_store::Cause, random::Random};
+use handbill_pages::ports::{clock::SystemClock, random::Random};
 use scylla::client::session::Session;
 use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout};
@@ -23,7 +23,7 @@ pub enum ConnectError {
     #[error("the schema was contracted by a later version of Handbill: run that version")]
     SchemaTooNew,
     #[error(transparent)]
-    Schema(SchemaError),
+    Schema(#[from] SchemaError),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,23 +31,6 @@ pub enum Progress {
     OutOfReach(String),
     Schema(SchemaState),
     Connected,
-}
-
-enum Obstacle {
-    Waiting(Progress),
-    Fatal(ConnectError),
-}
-
-impl From<Cause> for Obstacle {
-    fn from(cause: Cause) -> Self {
-        Self::Waiting(Progress::OutOfReach(cause.to_string()))
-    }
-}
-
-impl<E: Into<ConnectError>> From<E> for Obstacle {
-    fn from(error: E) -> Self {
-        Self::Fatal(error.into())
-    }
 }
 
 impl ScyllaStore {
@@ -72,11 +55,13 @@ impl ScyllaStore {
         loop {
             match self.try_on(&session, settings, datacenter.as_deref()).await {
                 Ok(()) => break,
-                Err(Obstacle::Fatal(error)) => return Err(error),
-                Err(Obstacle::Waiting(Progress::Schema(state))) if started.elapsed() >= settings.schema_wait => {
-                    return Err(ConnectError::SchemaWait { state });
+                Err(ConnectError::Schema(SchemaError::Unreadable(cause))) => {
+                    report(Progress::OutOfReach(cause.to_string()));
                 }
-                Err(Obstacle::Waiting(waiting)) => report(waiting),
+                Err(ConnectError::SchemaWait { state }) if started.elapsed() < settings.schema_wait => {
+                    report(Progress::Schema(state));
+                }
+                Err(error) => return Err(error),
             }
             sleep(RETRY_INTERVAL).await;
         }
@@ -87,31 +72,29 @@ impl ScyllaStore {
         Ok(())
     }
 
+    /// Fails with [`SchemaError::Unreadable`] while the cluster does not answer, and with [`ConnectError::SchemaWait`] before `migrate`.
     async fn try_on(
         &self,
         session: &Arc<Session>,
         settings: &ScyllaSettings,
         datacenter: Option<&str>,
-    ) -> Result<(), Obstacle> {
+    ) -> Result<(), ConnectError> {
         let keyspace = settings.keyspace.as_str();
         let found = checks::datacenters(session, keyspace).await?;
         checks::check_copies(settings, datacenter, found.as_ref(), true)?;
-        match schema::check(session, keyspace, MIGRATIONS).await {
-            Ok(SchemaState::Current | SchemaState::NewerExpanded) => {}
-            Ok(SchemaState::NewerContracted) => return Err(Obstacle::Fatal(ConnectError::SchemaTooNew)),
-            Ok(state) => return Err(Obstacle::Waiting(Progress::Schema(state))),
-            Err(error @ SchemaError::Changed { .. }) => return Err(Obstacle::Fatal(ConnectError::Schema(error))),
-            Err(SchemaError::Unreadable(cause)) => return Err(cause.into()),
+        match schema::check(session, keyspace, MIGRATIONS).await? {
+            SchemaState::Current | SchemaState::NewerExpanded => {}
+            SchemaState::NewerContracted => return Err(ConnectError::SchemaTooNew),
+            state => return Err(ConnectError::SchemaWait { state }),
         }
         // A session that began before the keyspace must learn it, to ask the right nodes.
-        let metadata = session.refresh_metadata().await;
-        metadata.map_err(|error| Obstacle::from(Cause::from(error)))?;
-        let setting = async |name| schema::setting(session, keyspace, name).await;
+        session.refresh_metadata().await.map_err(SchemaError::unreadable)?;
+        let consistency = schema::setting(session, keyspace, CONSISTENCY).await?;
+        let recorded = schema::setting(session, keyspace, DATACENTER).await?;
         // `migrate` writes the secret last.
-        let (Some(consistency), Some(_), Some(recorded)) =
-            (setting(CONSISTENCY).await?, setting(SECRET).await?, setting(DATACENTER).await?)
-        else {
-            return Err(Obstacle::Waiting(Progress::Schema(SchemaState::Older)));
+        let secret = schema::setting(session, keyspace, SECRET).await?;
+        let (Some(consistency), Some(recorded), Some(_)) = (consistency, recorded, secret) else {
+            return Err(ConnectError::SchemaWait { state: SchemaState::Older });
         };
         checks::check_consistency(settings, &consistency)?;
         checks::check_datacenter(settings, datacenter, &recorded)?;
@@ -119,7 +102,7 @@ impl ScyllaStore {
             return Err(SettingsError::ReadRepair { keyspace: keyspace.to_owned() }.into());
         }
         let prepared = self.prepare(Arc::clone(session), keyspace, settings.consistency).await;
-        prepared.map_err(|error| Obstacle::from(Cause::from(error)))
+        Ok(prepared.map_err(SchemaError::unreadable)?)
     }
 
     /// For a command, which waits up to `--schema-wait` for the cluster too.

@@ -41,7 +41,7 @@ mod store;
 
 pub use checks::findings;
 pub use connect::{ConnectError, Progress};
-pub use migrate::{LOCK_WAIT, LockError, MigrateError, Report, migrate, migrate_with};
+pub use migrate::{LOCK_WAIT, MigrateError, Report, migrate, migrate_with};
 pub use session::{Limits, builder};
 pub use settings::{ScyllaConsistency, ScyllaSettings, SettingsError};
 pub use store::ScyllaStore;

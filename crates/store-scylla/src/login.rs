@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, sync::Arc};
 
 use async_trait::async_trait;
+use handbill_pages::ports::page_store::Cause;
 use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{
@@ -13,8 +14,6 @@ use rustls::{
 use scylla::authentication::{AuthError, AuthenticatorProvider, AuthenticatorSession, PlainTextAuthenticator};
 
 use super::settings::{ScyllaSettings, SettingsError};
-
-type Reason = Box<dyn std::error::Error + Send + Sync>;
 
 pub(super) struct FileLogin {
     user: String,
@@ -44,7 +43,7 @@ fn password(path: &Path) -> Result<String, SettingsError> {
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-fn unusable(path: &Path, option: &'static str, reason: impl Into<Reason>) -> SettingsError {
+fn unusable(path: &Path, option: &'static str, reason: impl Into<Cause>) -> SettingsError {
     SettingsError::File { path: path.to_owned(), option, reason: reason.into() }
 }
 
@@ -73,7 +72,7 @@ pub(super) fn tls(settings: &ScyllaSettings) -> Result<Option<ClientConfig>, Set
     Ok(Some(config))
 }
 
-fn authorities(file: &Path) -> Result<RootCertStore, Reason> {
+fn authorities(file: &Path) -> Result<RootCertStore, Cause> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(file)? {
         roots.add(certificate?)?;
@@ -102,7 +101,7 @@ impl FileIdentity {
         })
     }
 
-    fn of_pem(&self, pem: &[u8]) -> Result<CertifiedKey, Reason> {
+    fn of_pem(&self, pem: &[u8]) -> Result<CertifiedKey, Cause> {
         let chain: Vec<_> = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>()?;
         if chain.is_empty() {
             return Err("there is no certificate".into());

@@ -75,8 +75,12 @@ pub enum MigrateError {
     Execution(#[from] ExecutionError),
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    #[error(transparent)]
-    Lock(#[from] LockError),
+    #[error("another process is migrating; run this again when it has finished")]
+    Locked,
+    #[error("the lock of migrate could not be renewed in time; run this again")]
+    LostLock,
+    #[error("the lock of migrate cannot be read or written, which needs the majority of the nodes: {0}")]
+    UnreadableLock(Cause),
     #[error("the schema was contracted by a later version of Handbill: run that version's migrate")]
     TooNew,
 }
@@ -84,7 +88,7 @@ pub enum MigrateError {
 impl MigrateError {
     /// Whether no migration was applied, because none may be.
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::Settings(_) | Self::NoMajority | Self::Lock(LockError::Held) | Self::TooNew)
+        matches!(self, Self::Settings(_) | Self::NoMajority | Self::Locked | Self::TooNew)
     }
 }
 
@@ -115,7 +119,7 @@ pub async fn migrate_with(
         // First: two processes with different consistencies must not both write.
         let consistency = make_setting(session, keyspace, CONSISTENCY, &settings.consistency.to_string()).await?;
         checks::check_consistency(settings, &consistency)?;
-        let recorded = schema::setting(session, keyspace, DATACENTER).await.map_err(SchemaError::from)?;
+        let recorded = schema::setting(session, keyspace, DATACENTER).await?;
         if recorded.unwrap_or_default().is_empty() {
             checks::check_copies(settings, datacenter, found.as_ref(), false)?;
         }
@@ -131,10 +135,10 @@ pub async fn migrate_with(
         make_setting(session, keyspace, PAUSED, &false.to_string()).await?;
         // Last: it says that nothing is left to do.
         make_setting(session, keyspace, SECRET, &hex::encode(new_slug_secret(random).as_bytes())).await?;
-        Ok::<_, MigrateError>(applied)
+        Ok(applied)
     };
     let lock = Lock { session, keyspace, holder: hex::encode(&new_id(random)), max_wait: lock_wait, max_silence };
-    let applied = lock.during(work).await??;
+    let applied = Box::pin(lock.during(work)).await?;
     Ok(Report { keyspace: keyspace.to_owned(), made_keyspace: found.is_none(), applied })
 }
 
@@ -145,7 +149,7 @@ async fn enter(
     datacenter: Option<&str>,
 ) -> Result<Option<BTreeSet<String>>, MigrateError> {
     let keyspace = settings.keyspace.as_str();
-    let found = checks::datacenters(session, keyspace).await.map_err(SchemaError::Unreadable)?;
+    let found = checks::datacenters(session, keyspace).await?;
     checks::check_copies(settings, datacenter, found.as_ref(), true)?;
     majority(session, datacenter.filter(|_| settings.consistency == ScyllaConsistency::Local)).await;
     if found.is_none() {
@@ -157,7 +161,7 @@ async fn enter(
         let create = format!("CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = {replication}");
         change_schema(session, &create).await?;
     }
-    enter_keyspace(session, keyspace).await.map_err(|error| SchemaError::Unreadable(error.into()))?;
+    enter_keyspace(session, keyspace).await.map_err(SchemaError::unreadable)?;
     for statement in OWN_TABLES {
         change_schema(session, statement).await?;
     }
@@ -185,7 +189,7 @@ async fn majority(session: &Session, datacenter: Option<&str>) {
 async fn make_setting(session: &Session, keyspace: &str, name: &str, value: &str) -> Result<String, MigrateError> {
     let cql = format!("INSERT INTO {keyspace}.settings (name, value) VALUES (?, ?) IF NOT EXISTS");
     repeated(session, cql, (name, value)).await?;
-    Ok(schema::setting(session, keyspace, name).await.map_err(SchemaError::Unreadable)?.unwrap_or_default())
+    Ok(schema::setting(session, keyspace, name).await?.unwrap_or_default())
 }
 
 async fn repeated(
@@ -262,16 +266,6 @@ fn is_already_done(error: &ExecutionError) -> bool {
     ALREADY_DONE.iter().any(|part| message.contains(part))
 }
 
-#[derive(Debug, Error)]
-pub enum LockError {
-    #[error("another process is migrating; run this again when it has finished")]
-    Held,
-    #[error("the lock of migrate could not be renewed in time; run this again")]
-    Lost,
-    #[error("the lock of migrate cannot be read or written, which needs the majority of the nodes: {0}")]
-    Database(#[from] Cause),
-}
-
 /// The lock of `migrate`: a row of `settings` with a TTL, which its holder renews.
 ///
 /// A suspended holder's statement may finish after another process has the lock. All statements can be repeated, and
@@ -286,7 +280,7 @@ struct Lock<'a> {
 }
 
 impl Lock<'_> {
-    async fn during<T>(&self, work: impl Future<Output = T>) -> Result<T, LockError> {
+    async fn during<T>(&self, work: impl Future<Output = Result<T, MigrateError>>) -> Result<T, MigrateError> {
         self.take().await?;
         let done = tokio::select! {
             done = work => done,
@@ -294,10 +288,10 @@ impl Lock<'_> {
         };
         // Otherwise the next process waits until the lock ends.
         let _ = self.update("SET value = null", "value = ?", (&self.holder,)).await;
-        Ok(done)
+        done
     }
 
-    async fn take(&self) -> Result<(), LockError> {
+    async fn take(&self) -> Result<(), MigrateError> {
         let started = Instant::now();
         loop {
             let taken = match self.update(&hold(), "value = null", (&self.holder,)).await {
@@ -307,35 +301,36 @@ impl Lock<'_> {
             };
             match taken {
                 Ok(true) => return Ok(()),
-                Ok(false) if started.elapsed() >= self.max_wait => return Err(LockError::Held),
-                Err(error) if started.elapsed() >= self.max_silence => return Err(error.into()),
+                Ok(false) if started.elapsed() >= self.max_wait => return Err(MigrateError::Locked),
+                Err(error) if started.elapsed() >= self.max_silence => return Err(error),
                 _ => sleep(RETRY_INTERVAL).await,
             }
         }
     }
 
     /// Returns when the lock cannot be renewed.
-    async fn renew(&self) -> LockError {
+    async fn renew(&self) -> MigrateError {
         let mut renewed = Instant::now();
         loop {
             sleep(LOCK_TTL / 3).await;
             let began = Instant::now();
             match self.renewed().await {
                 Ok(true) => renewed = began,
-                Ok(false) => return LockError::Lost,
-                Err(error) if renewed.elapsed() + LOCK_TTL / 3 >= LOCK_TTL => return error.into(),
+                Ok(false) => return MigrateError::LostLock,
+                Err(error) if renewed.elapsed() + LOCK_TTL / 3 >= LOCK_TTL => return error,
                 Err(_) => {}
             }
         }
     }
 
-    async fn renewed(&self) -> Result<bool, Cause> {
+    async fn renewed(&self) -> Result<bool, MigrateError> {
         self.update(&hold(), "value = ?", (&self.holder, &self.holder)).await
     }
 
-    async fn update(&self, set: &str, condition: &str, values: impl SerializeRow) -> Result<bool, Cause> {
+    async fn update(&self, set: &str, condition: &str, values: impl SerializeRow) -> Result<bool, MigrateError> {
         let cql = format!("UPDATE {}.settings {set} WHERE name = 'lock' IF {condition}", self.keyspace);
-        conditional_write::is_applied(self.session.query_unpaged(cql, values).await?)
+        let answer = self.session.query_unpaged(cql, values).await.map_err(Cause::from);
+        answer.and_then(conditional_write::is_applied).map_err(MigrateError::UnreadableLock)
     }
 }
 

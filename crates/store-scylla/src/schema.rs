@@ -79,6 +79,12 @@ pub enum SchemaError {
     Unreadable(#[from] Cause),
 }
 
+impl SchemaError {
+    pub(super) fn unreadable(cause: impl Into<Cause>) -> Self {
+        Self::Unreadable(cause.into())
+    }
+}
+
 #[derive(Clone, Debug, DeserializeRow)]
 pub(super) struct AppliedMigration {
     pub(super) number: i32,
@@ -102,7 +108,7 @@ pub(super) async fn applied(session: &Session, keyspace: &str) -> Result<Vec<App
 }
 
 /// A setting of `migrate`; `None` if that has not written it yet.
-pub(super) async fn setting(session: &Session, keyspace: &str, name: &str) -> Result<Option<String>, Cause> {
+pub(super) async fn setting(session: &Session, keyspace: &str, name: &str) -> Result<Option<String>, SchemaError> {
     let cql = format!("SELECT value FROM {keyspace}.settings WHERE name = ?");
     let rows = select::<(Option<String>,)>(session, cql, (name,)).await?;
     Ok(rows.into_iter().find_map(|(value,)| value))

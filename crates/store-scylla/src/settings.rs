@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use handbill_pages::ports::page_store::Cause;
 use scylla::statement::{Consistency, SerialConsistency};
 use strum::{Display, EnumString};
 use thiserror::Error;
@@ -56,7 +57,7 @@ pub enum SettingsError {
     #[error("--scylla-client-cert-file needs --scylla-ca-file, because connections use TLS only with it")]
     IdentityWithoutTls,
     #[error("cannot read {path}, named by {option} ({reason})")]
-    File { path: PathBuf, option: &'static str, reason: Box<dyn std::error::Error + Send + Sync> },
+    File { path: PathBuf, option: &'static str, reason: Cause },
     #[error("no node is in the datacentre {name:?} of --scylla-datacenter; there are: {found}")]
     NoSuchDatacenter { name: String, found: String },
     #[error(

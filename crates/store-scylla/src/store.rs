@@ -94,7 +94,7 @@ impl ScyllaStore {
                 }
                 let expected = values.expected_revision.unwrap_or(NO_ROW);
                 let write = Conditional { statement: &connected.statements.write_page, values, id, expected };
-                conditional_write::run(&connected.session, write, &connected.limits, &random, deadline).await
+                conditional_write::run(&connected, write, &random, deadline).await
             };
             let done = done.await;
             let is_done = match &done {
@@ -174,11 +174,9 @@ impl CreatesSwitch for ScyllaStore {
         let deadline = self.limits.deadline(None);
         let _permit = self.permit(&self.writes, deadline).await?;
         let connected = self.connected()?;
-        let statement = &connected.statements.change_setting;
-        let values = (paused.to_string(), PAUSED);
-        let id = new_id(&self.random);
-        let write = Conditional { statement, values, id, expected: NO_ROW };
-        let is_there = conditional_write::run(&connected.session, write, &self.limits, &self.random, deadline).await?;
+        let (statement, values) = (&connected.statements.change_setting, (paused.to_string(), PAUSED));
+        let write = Conditional { statement, values, id: new_id(&self.random), expected: NO_ROW };
+        let is_there = conditional_write::run(connected, write, &self.random, deadline).await?;
         is_there.then_some(()).ok_or_else(|| unavailable("there is no switch of creates: run `handbill migrate`"))
     }
 }
