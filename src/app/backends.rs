@@ -10,7 +10,7 @@ use tokio::{sync::oneshot, task};
 use super::error::StartError;
 use crate::admin::pause;
 use crate::admin::probes::{Readiness, StoreFile};
-use crate::settings::{Settings, SqliteSettings, StoreKind};
+use crate::settings::{RedisSettings, Settings, SqliteSettings, StoreKind};
 use crate::telemetry::metrics::Metrics;
 use handbill_pages::ports::clock::{SharedClock, SystemClock};
 use handbill_pages::ports::{operated_store::OperatedStore, page_store::PageStore, rate_limiter::RateLimiter};
@@ -18,7 +18,7 @@ use handbill_pages::ports::{random::Random, renderer::Renderer};
 use handbill_pages::service::{PublishingPolicy, RenderThreads, SharedStore};
 use handbill_pages::values::counted::counted;
 use handbill_rate_limit::{RedisLimiter, memory::MemoryRateLimiter};
-use handbill_store_scylla::{ConnectError, Limits, Progress, ScyllaSettings, ScyllaStore};
+use handbill_store_scylla::{ConnectError, Limits, Progress, ScyllaSettings, ScyllaStore, builder};
 use handbill_store_sqlite::{Counts, DatabaseFile, SqliteStore};
 
 /// Some 40 000 clients.
@@ -55,13 +55,7 @@ impl Deps {
     }
 }
 
-/// What a process works with: the store that `--store` names, and the limiter.
-pub(super) struct Backends {
-    pub(super) pages: SharedStore,
-    pub(super) limiter: Arc<dyn RateLimiter>,
-    pub(super) opened: OpenedStore,
-}
-
+/// The store that `--store` names.
 pub(super) struct OpenedStore {
     pub(super) store: Arc<dyn OperatedStore>,
     /// Where it is and what is in it, for the operator who starts the process.
@@ -76,36 +70,34 @@ pub(super) fn check_store(settings: &Settings) -> Result<(), StartError> {
     match settings.store.store {
         StoreKind::Sqlite => Ok(()),
         StoreKind::Scylla => {
-            handbill_store_scylla::builder(&settings.scylla.store()).map_err(ConnectError::from)?;
+            builder(&settings.scylla.store()).map_err(ConnectError::from)?;
             Ok(())
         }
     }
 }
 
-impl Backends {
-    /// A cluster connects in the background. `policy` first learns there whether creates are paused. With `new_store`
-    /// there must be no SQLite database yet.
-    pub(super) async fn open(
-        settings: &Settings,
-        new_store: bool,
-        deps: &Deps,
-        readiness: &Arc<Readiness>,
-        policy: &PublishingPolicy,
-    ) -> Result<Self, StartError> {
-        let opened = match settings.store.store {
-            StoreKind::Sqlite => open_sqlite(&settings.sqlite, new_store, deps).await?,
-            StoreKind::Scylla => connect_cluster(settings.scylla.store(), deps, readiness, policy.clone()),
-        };
-        let pages = observed(Arc::clone(&opened.store) as _, deps);
-        let limiter: Arc<dyn RateLimiter> = if settings.redis.redis_url.is_empty() {
-            in_process(deps)
-        } else {
-            let fallback = deps.metrics.rate_limit_fallback.clone();
-            let (clock, random) = (Arc::clone(&deps.clock), deps.random.clone());
-            Arc::new(RedisLimiter::open(&settings.redis.limiter(), WINDOWS_BYTES, clock, random, fallback)?)
-        };
-        Ok(Self { pages, limiter, opened })
+/// A cluster connects in the background. `policy` first learns there whether creates are paused. With `new_store`
+/// there must be no SQLite database yet.
+pub(super) async fn open_store(
+    settings: &Settings,
+    new_store: bool,
+    deps: &Deps,
+    readiness: &Arc<Readiness>,
+    policy: &PublishingPolicy,
+) -> Result<OpenedStore, StartError> {
+    match settings.store.store {
+        StoreKind::Sqlite => open_sqlite(&settings.sqlite, new_store, deps).await,
+        StoreKind::Scylla => Ok(connect_cluster(settings.scylla.store(), deps, readiness, policy.clone())),
     }
+}
+
+pub(super) fn open_limiter(settings: &RedisSettings, deps: &Deps) -> Result<Arc<dyn RateLimiter>, StartError> {
+    if settings.redis_url.is_empty() {
+        return Ok(in_process(deps));
+    }
+    let fallback = deps.metrics.rate_limit_fallback.clone();
+    let (clock, random) = (Arc::clone(&deps.clock), deps.random.clone());
+    Ok(Arc::new(RedisLimiter::open(&settings.limiter(), WINDOWS_BYTES, clock, random, fallback)?))
 }
 
 pub(super) fn observed(store: Arc<dyn PageStore>, deps: &Deps) -> SharedStore {

@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 use tracing_appender::non_blocking::WorkerGuard;
 
 pub use self::backends::Deps;
-use self::backends::{Backends, OpenedStore, STORE};
+use self::backends::{OpenedStore, STORE};
 use self::drain::{DrainLimits, StopSignals};
 pub use self::error::StartError;
 use self::public::public_over;
@@ -27,7 +27,7 @@ use crate::admin;
 use crate::admin::blocklist::{self, BlocklistFile};
 use crate::admin::probes::{self, Probes, Readiness};
 use crate::admin::{api::AdminApi, pause, socket};
-use crate::http::listener::{Limits, ListenerMetrics, Phase, listen, serve as serve_connections};
+use crate::http::listener::{Limits, Phase, listen, serve as serve_connections};
 use crate::settings::{HttpSettings, ServeSettings, Settings};
 use crate::telemetry::export::{self, Exports};
 use crate::telemetry::logs::{self, AuditLog};
@@ -114,8 +114,10 @@ async fn serve_async(
     let (admin_listener, admin_address) = listen(settings.admin.admin_listen, "--admin-listen")?;
     let base_url = settings.http.address.origin(address);
     let readiness = Arc::new(Readiness::new(deps.metrics.draining.clone()));
-    let Backends { pages, limiter, opened } = Backends::open(&settings, new_store, &deps, &readiness, &policy).await?;
+    let opened = backends::open_store(&settings, new_store, &deps, &readiness, &policy).await?;
     let OpenedStore { store, location, database, mut fatal_error } = opened;
+    let pages = backends::observed(Arc::clone(&store) as _, &deps);
+    let limiter = backends::open_limiter(&settings.redis, &deps)?;
     let public = PublicSettings::of(&settings, base_url.clone(), policy.clone());
     let public = public_over(pages.clone(), limiter, public, &deps);
     let limits = Limits::of(settings.http.max_connections(), &settings.http.trusted_proxies);
@@ -133,10 +135,8 @@ async fn serve_async(
     // Clients are served while the pages of a large store are counted for the log.
     let (connections, cache_bytes) = (limits.connections, deps.cache_bytes);
     tokio::spawn(async move { announce(&base_url, address, admin_address, &location.await, connections, cache_bytes) });
-    let open = deps.metrics.connections.clone();
-    let counted = ListenerMetrics { open, refused: deps.metrics.connections_refused.clone() };
     let (phase, phases) = watch::channel(Phase::Serving);
-    let serving = serve_connections(listener, public, limits, counted, phases);
+    let serving = serve_connections(listener, public, limits, Arc::clone(&deps.metrics), phases);
     let ended = tokio::select! {
         ended = drain::run(serving, phase, async || signals.next().await, &readiness, drain_limits(&settings.http)) => ended,
         error = &mut fatal_error => {

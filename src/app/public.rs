@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::Router;
 
 use super::backends::{self, Deps};
-use crate::http::{AppState, PageCache, SiteSettings, discovery::skill, front, request::client_addr::TrustedProxies};
-use crate::mcp::{self, AllowedHosts, Mcp};
+use crate::http::{AppState, PageCache, SiteSettings, front, request::client_addr::TrustedProxies};
+use crate::mcp::{self, AllowedHosts};
 use crate::settings::Settings;
 use crate::telemetry::http::RequestTelemetry;
 use handbill_pages::ports::page_store::PageStore;
@@ -96,14 +96,7 @@ pub(super) fn public_over(
         random: random.clone(),
         trusted_proxies: proxies.networks.clone(),
     };
-    let tools = Mcp {
-        skill: skill::markdown(&base_url, &site.mcp_url(&base_url)),
-        service: service.clone(),
-        base_url: base_url.clone(),
-        proxies: proxies.clone(),
-        metrics: Arc::clone(metrics),
-    };
     let cache = PageCache::new(*cache_bytes, metrics.page_cache.clone());
-    let app = AppState::new(service, cache, base_url, proxies, site);
-    front(app, mcp::route(tools, &hosts), hosts.cors(), telemetry)
+    let app = Arc::new(AppState::new(service, cache, telemetry, base_url, proxies, site));
+    front(Arc::clone(&app), mcp::route(app, &hosts), hosts.cors())
 }

@@ -16,12 +16,9 @@ use tower_http::cors::{Any, CorsLayer};
 
 use super::answer::{RATE_LIMIT, RATE_LIMIT_POLICY};
 use super::error::{ApiError, Interface};
-use super::{
-    etag::NO_STORE, listener::LargeAnswers, mcp_host::McpHost, request::client_addr::TrustedProxies, request::head,
-    state::AppState,
-};
+use super::{etag::NO_STORE, listener::LargeAnswers, mcp_host::McpHost, request::head, state::AppState};
 use crate::http::metadata;
-use crate::telemetry::http::{RequestTelemetry, X_REQUEST_ID};
+use crate::telemetry::http::X_REQUEST_ID;
 use handbill_pages::log_throttle::LogThrottle;
 use handbill_pages::values::client::{Peer, private_network};
 
@@ -37,8 +34,7 @@ const CSP_NOTHING: HeaderValue = HeaderValue::from_static("default-src 'none'; f
 
 /// What the layers of all groups share.
 pub(super) struct Front {
-    telemetry: Arc<RequestTelemetry>,
-    proxies: TrustedProxies,
+    app: Arc<AppState>,
     warnings: LogThrottle,
     mcp_host: Option<McpHost>,
     large_answers: LargeAnswers,
@@ -95,7 +91,7 @@ async fn observe(State(group): State<Arc<Group>>, request: Request, next: Next) 
     let Group { interface, front, .. } = &*group;
     let (mut parts, body) = request.into_parts();
     let is_safe = parts.method.is_safe();
-    let observed = front.telemetry.begin(&mut parts);
+    let observed = front.app.telemetry.begin(&mut parts);
     front.warn_of_proxy(&parts);
     let mut response = match front.check(&parts) {
         Ok(()) => {
@@ -131,16 +127,15 @@ impl Group {
 }
 
 impl Front {
-    pub(super) fn new(app: &AppState, telemetry: &Arc<RequestTelemetry>) -> Self {
-        let AppState { base_url, proxies, site, .. } = app;
+    pub(super) fn new(app: Arc<AppState>) -> Self {
+        let AppState { base_url, site, .. } = &*app;
         let link = format!(r#"<{base_url}{}>; rel="service-desc"; type="application/json""#, metadata::path::OPENAPI);
         Self {
-            telemetry: Arc::clone(telemetry),
-            proxies: proxies.clone(),
             warnings: LogThrottle::new(WARNING_PAUSE),
             mcp_host: McpHost::of(base_url, site),
             large_answers: LargeAnswers::default(),
             service_desc: HeaderValue::try_from(link).expect("an origin is ASCII"),
+            app,
         }
     }
 
@@ -171,11 +166,12 @@ impl Front {
     /// behind a proxy that is missing in the settings, all clients share one rate limit.
     fn warn_of_proxy(&self, head: &Parts) {
         let Some(&Peer(peer)) = head.extensions.get::<Peer>() else { return };
-        if !self.proxies.ignores(peer.ip(), &head.headers) {
+        let AppState { proxies, telemetry, .. } = &*self.app;
+        if !proxies.ignores(peer.ip(), &head.headers) {
             return;
         }
-        self.telemetry.metrics.untrusted_forwarded.inc();
-        if self.warnings.allow(self.telemetry.clock.monotonic()) {
+        telemetry.metrics.untrusted_forwarded.inc();
+        if self.warnings.allow(telemetry.clock.monotonic()) {
             // A person's address must not be logged. The network of a proxy is what the option needs.
             let peer_network = private_network(peer.ip()).map(tracing::field::display);
             tracing::warn!(

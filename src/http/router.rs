@@ -17,7 +17,6 @@ use super::{
     token,
 };
 use crate::settings::Contact;
-use crate::telemetry::http::RequestTelemetry;
 use handbill_pages::values::origin::Origin;
 
 /// As JSON.
@@ -30,13 +29,12 @@ pub fn openapi_document(base_url: &Origin, contact: Option<&Contact>) -> String 
 }
 
 /// `tools` are the route of `/mcp`, for scripts that `tools_cors` admits.
-pub fn front(app: AppState, tools: MethodRouter, tools_cors: CorsLayer, telemetry: RequestTelemetry) -> Router {
-    let (app, telemetry) = (Arc::new(app), Arc::new(telemetry));
-    let front = Arc::new(Front::new(&app, &telemetry));
+pub fn front(app: Arc<AppState>, tools: MethodRouter, tools_cors: CorsLayer) -> Router {
+    let front = Arc::new(Front::new(Arc::clone(&app)));
     let tokens: Router<_> = of_tokens().into();
     let tokens = tokens.method_not_allowed_fallback(not_allowed_for_tokens);
     let tools = Router::new().route(metadata::path::MCP, tools);
-    around(of_the_site(&app, &telemetry), Interface::Site, any_site(), &front)
+    around(of_the_site(&app), Interface::Site, any_site(), &front)
         .merge(around(of_the_api(&app), Interface::Api, any_site(), &front))
         .merge(around(tokens, Interface::Token, any_site(), &front))
         .with_state(app)
@@ -67,10 +65,10 @@ fn of_the_api(app: &AppState) -> Router<Arc<AppState>> {
         .merge(pages.method_not_allowed_fallback(not_allowed_on_a_page))
 }
 
-fn of_the_site(app: &AppState, telemetry: &RequestTelemetry) -> Router<Arc<AppState>> {
+fn of_the_site(app: &AppState) -> Router<Arc<AppState>> {
     let openapi = openapi_document(&app.base_url, app.site.abuse_contact.as_ref());
     let edit = Router::new().route("/{slug}/edit", get(site::editor::edit));
-    discovery::routes(&app.base_url, app.service.quotas(), &app.site, &telemetry.clock)
+    discovery::routes(&app.base_url, app.service.quotas(), &app.site, &app.telemetry.clock)
         .merge(site::files())
         .route(metadata::path::OPENAPI, Document::new("application/json", openapi).route())
         .route("/pages", site::editor::pages(app).route())

@@ -1,6 +1,6 @@
 //! The state that all handlers share.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use http::HeaderValue;
 
@@ -8,6 +8,7 @@ use super::etag::{PageFacts, short_hash};
 use super::page_cache::PageCache;
 use crate::http::{metadata, negotiation::Compressor, request::client_addr::TrustedProxies};
 use crate::settings::{Contact, SiteLink};
+use crate::telemetry::http::RequestTelemetry;
 use handbill_pages::service::PageService;
 use handbill_pages::values::{head::PageHead, origin::Origin};
 
@@ -25,11 +26,12 @@ pub struct SiteSettings {
 }
 
 pub struct AppState {
-    pub(super) service: PageService,
+    pub(crate) service: PageService,
     pub(super) cache: PageCache,
-    pub(super) base_url: Origin,
-    pub(super) proxies: TrustedProxies,
-    pub(super) site: SiteSettings,
+    pub(crate) telemetry: Arc<RequestTelemetry>,
+    pub(crate) base_url: Origin,
+    pub(crate) proxies: TrustedProxies,
+    pub(crate) site: SiteSettings,
     /// Of the settings that a page shows: its entity tag depends on them.
     pub(super) origin_tag: String,
     /// `CDN-Cache-Control`, if shared caches may keep pages.
@@ -52,11 +54,13 @@ impl AppState {
     pub fn new(
         service: PageService,
         cache: PageCache,
+        telemetry: RequestTelemetry,
         base_url: Origin,
         proxies: TrustedProxies,
         site: SiteSettings,
     ) -> Self {
         let cache = cache.subscribed_to(&service);
+        let telemetry = Arc::new(telemetry);
         let contact = site.abuse_contact.as_ref().map(Contact::to_string);
         let links = site.links.iter().flat_map(|link| [link.name.to_owned(), link.target.to_string()]);
         let shown: Vec<_> = [base_url.to_string(), contact.unwrap_or_default(), site.noindex_all.to_string()]
@@ -66,7 +70,7 @@ impl AppState {
         let origin_tag = short_hash(shown.iter().map(String::as_bytes));
         let max_age = site.edge_max_age.map(|max_age| format!("max-age={}", max_age.as_secs()));
         let edge = max_age.map(|max_age| HeaderValue::try_from(max_age).expect("it is ASCII"));
-        Self { service, cache, base_url, proxies, site, origin_tag, edge, compressor: Compressor::new() }
+        Self { service, cache, telemetry, base_url, proxies, site, origin_tag, edge, compressor: Compressor::new() }
     }
 
     pub(super) fn about(&self, page: &PageHead) -> PageFacts {

@@ -20,9 +20,8 @@ use tokio::{sync::Semaphore, time::timeout};
 
 pub use self::hosts::AllowedHosts;
 use self::server::McpServer;
-pub use self::tool_calls::Mcp;
 use crate::http::error::{ApiError, Interface};
-use crate::http::request::MAX_BODY_BYTES;
+use crate::http::{AppState, request::MAX_BODY_BYTES};
 
 /// Each holds a result of up to 4 MB, outside any other budget.
 const MOST_AT_ONCE: usize = 16;
@@ -36,14 +35,14 @@ struct McpEndpoint {
 }
 
 /// The route of the tools.
-pub fn route(mcp: Mcp, allowed: &AllowedHosts) -> MethodRouter {
-    let tools = McpEndpoint::new(mcp, allowed);
+pub fn route(app: Arc<AppState>, allowed: &AllowedHosts) -> MethodRouter {
+    let tools = McpEndpoint::new(app, allowed);
     any(move |request: Request| tools.clone().answer(request))
 }
 
 impl McpEndpoint {
-    fn new(mcp: Mcp, allowed: &AllowedHosts) -> Self {
-        let server = McpServer::new(mcp);
+    fn new(app: Arc<AppState>, allowed: &AllowedHosts) -> Self {
+        let server = McpServer::new(app);
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(true)

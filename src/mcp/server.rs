@@ -14,10 +14,10 @@ use rmcp::model::{
 use rmcp::{ErrorData, RoleServer, ServerHandler, service::RequestContext};
 use serde_json::json;
 
-use super::tool_calls::{Mcp, tool_error};
+use super::tool_calls::{self, tool_error};
 use super::tools::{INSTRUCTIONS, ToolName};
 use crate::http::metadata::{self, MCP_PROTOCOL_VERSIONS};
-use crate::http::{discovery::skill, error::ApiError};
+use crate::http::{AppState, discovery::skill, error::ApiError};
 use crate::telemetry::{metrics::ToolLabels, spans};
 
 /// Only a new release, or another address of the server, changes the answer.
@@ -37,25 +37,28 @@ type Context = RequestContext<RoleServer>;
 pub(super) struct McpServer(Arc<Inner>);
 
 struct Inner {
-    mcp: Mcp,
+    app: Arc<AppState>,
     config: ServerConfig,
     versions: Vec<ProtocolVersion>,
     tools: ListToolsResult,
     server_info: MetaObject,
+    /// The text of the one skill.
+    skill: String,
 }
 
 impl McpServer {
-    pub(super) fn new(mcp: Mcp) -> Self {
-        let identity = metadata::identity(&mcp.base_url);
+    pub(super) fn new(app: Arc<AppState>) -> Self {
+        let identity = metadata::identity(&app.base_url);
         let mut server_info = MetaObject::default();
         server_info.insert(SERVER_INFO.to_owned(), serde_json::to_value(&identity).expect("strings serialise"));
         let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().enable_skills();
         let config = ServerConfig::new(capabilities.build()).with_server_info(identity).with_instructions(INSTRUCTIONS);
         let known = ProtocolVersion::KNOWN_VERSIONS.iter();
         let versions = known.filter(|version| MCP_PROTOCOL_VERSIONS.contains(&version.as_str())).cloned().collect();
-        let quotas = mcp.service.quotas();
+        let quotas = app.service.quotas();
         let tools = ListToolsResult::with_all_items(ToolName::ALL.map(|tool| tool.description(&quotas)).to_vec());
-        Self(Arc::new(Inner { mcp, config, versions, tools, server_info }))
+        let skill = skill::markdown(&app.base_url, &app.site.mcp_url(&app.base_url));
+        Self(Arc::new(Inner { app, config, versions, tools, server_info, skill }))
     }
 
     /// What 2026-07-28 wants in a result that is the same for everybody: how long to keep it, for whom, and who answers.
@@ -67,13 +70,13 @@ impl McpServer {
     }
 
     fn skill(&self) -> Skill {
-        let file = SkillResource::from_bytes(skill::URI, self.0.mcp.skill.as_bytes());
+        let file = SkillResource::from_bytes(skill::URI, self.0.skill.as_bytes());
         let frontmatter = SkillFrontmatter::new(skill::NAME, skill::DESCRIPTION);
         Skill::new(skill::URI, frontmatter, SkillResources::Files(vec![file]))
     }
 
     fn count(&self, tool: &'static str, outcome: &'static str) {
-        self.0.mcp.metrics.tool_calls.get_or_create(&ToolLabels { tool, outcome }).inc();
+        self.0.app.telemetry.metrics.tool_calls.get_or_create(&ToolLabels { tool, outcome }).inc();
     }
 }
 
@@ -110,11 +113,11 @@ impl ServerHandler for McpServer {
             let advice = format!("There is no tool with this name. The tools are {names}.");
             return Err(ErrorData::invalid_params(advice, None));
         };
-        let mcp = &self.0.mcp;
+        let app = &self.0.app;
         let head = context.extensions.get::<Parts>().expect("the HTTP service adds the head");
         let span = spans::tool(head, context.meta.get_traceparent(), tool.as_str());
-        let client = mcp.proxies.client(head);
-        let calling = async { mcp.call(tool, client, call.arguments.unwrap_or_default()).await };
+        let client = app.proxies.client(head);
+        let calling = async { tool_calls::call(app, tool, client, call.arguments.unwrap_or_default()).await };
         let result = span.run(AssertUnwindSafe(calling).catch_unwind()).await.unwrap_or_else(|_panic| {
             // The call failed, not the request, and it counts.
             tracing::error!("a tool panicked");
@@ -143,7 +146,7 @@ impl ServerHandler for McpServer {
         let resource = Resource::new(skill::URI, skill::NAME)
             .with_description(skill::DESCRIPTION)
             .with_mime_type(MARKDOWN)
-            .with_size(self.0.mcp.skill.len() as u64);
+            .with_size(self.0.skill.len() as u64);
         let mut resources = ListResourcesResult::with_all_items(vec![resource]);
         (resources.ttl_ms, resources.cache_scope, resources.meta) = self.hints(&context, DISCOVER_TTL_MS);
         Ok(resources)
@@ -159,7 +162,7 @@ impl ServerHandler for McpServer {
             // The guard lets no key through.
             return Err(ErrorData::resource_not_found(advice, Some(json!({"uri": request.uri}))));
         }
-        let text = ResourceContents::text(&self.0.mcp.skill, skill::URI).with_mime_type(MARKDOWN);
+        let text = ResourceContents::text(&self.0.skill, skill::URI).with_mime_type(MARKDOWN);
         let mut read = ReadResourceResult::new(vec![text]);
         (read.ttl_ms, read.cache_scope, read.meta) = self.hints(&context, DISCOVER_TTL_MS);
         Ok(read.into())

@@ -3,7 +3,7 @@
 //! The service decides the order of checks, so it also gets arguments of the wrong shape. Only a call without a slug is
 //! refused earlier. All tools read the common arguments in the same way (contract, decision 15).
 
-use std::{future::ready, sync::Arc};
+use std::future::ready;
 
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Resource};
 use serde::Serialize;
@@ -13,74 +13,60 @@ use url::Url;
 use super::tools::{DeleteOptions, GetOptions, ToolName, UpdateOptions};
 use crate::http::error::{self, ApiError, Interface};
 use crate::http::types::{CreatedBody, DeletedBody, FieldsBody, Included, PageBody, edit_url, page_url};
-use crate::http::{request::client_addr::TrustedProxies, request::credential, request::fields::parse_object};
-use crate::telemetry::metrics::Metrics;
-use handbill_pages::service::{
-    Body, BodyError, Created, Credential, LateBody, PageService, Precondition, ServiceError,
-};
+use crate::http::{AppState, request::credential, request::fields::parse_object};
+use handbill_pages::service::{Body, BodyError, Created, Credential, LateBody, Precondition, ServiceError};
 use handbill_pages::values::slug::{Slug, name_in_path};
 use handbill_pages::values::{client::Client, edit_key::PUBLISHED_KEY_WARNING, origin::Origin, page::Page};
 
-pub struct Mcp {
-    pub service: PageService,
-    pub base_url: Origin,
-    pub proxies: TrustedProxies,
-    pub metrics: Arc<Metrics>,
-    /// The text of the one skill.
-    pub skill: String,
+pub(super) async fn call(
+    app: &AppState,
+    tool: ToolName,
+    client: Client,
+    arguments: JsonObject,
+) -> Result<ToolResult, ApiError> {
+    let arguments = without_null(arguments);
+    let result = match tool {
+        ToolName::Create => create(app, client, arguments).await,
+        ToolName::Delete => delete(app, client, arguments).await,
+        ToolName::Get => get(app, arguments).await,
+        ToolName::Update => update(app, client, arguments).await,
+    };
+    result.map_err(|error| {
+        error::log(&error);
+        ApiError::of(&error, Interface::Tools)
+    })
 }
 
-impl Mcp {
-    pub(super) async fn call(
-        &self,
-        tool: ToolName,
-        client: Client,
-        arguments: JsonObject,
-    ) -> Result<ToolResult, ApiError> {
-        let arguments = without_null(arguments);
-        let result = match tool {
-            ToolName::Create => self.create(client, arguments).await,
-            ToolName::Delete => self.delete(client, arguments).await,
-            ToolName::Get => self.get(arguments).await,
-            ToolName::Update => self.update(client, arguments).await,
-        };
-        result.map_err(|error| {
-            error::log(&error);
-            ApiError::of(&error, Interface::Tools)
-        })
-    }
+async fn create(app: &AppState, client: Client, arguments: JsonObject) -> Result<ToolResult, ServiceError> {
+    let body: Body<FieldsBody> = parse_object(arguments);
+    let created = app.service.create(client, body.map(Into::into)).await.outcome?;
+    Ok(ToolResult::created(&created, &app.base_url))
+}
 
-    async fn create(&self, client: Client, arguments: JsonObject) -> Result<ToolResult, ServiceError> {
-        let body: Body<FieldsBody> = parse_object(arguments);
-        let created = self.service.create(client, body.map(Into::into)).await.outcome?;
-        Ok(ToolResult::created(&created, &self.base_url))
-    }
+async fn get(app: &AppState, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
+    let slug = take_slug(&mut arguments, &app.base_url)?;
+    let options: Body<GetOptions> = parse_object(arguments);
+    let slug = Slug::parse(&slug).map_err(|_| ServiceError::NotFound)?;
+    let page = app.service.read(&slug).page().await?;
+    Ok(ToolResult::read(&page, &app.base_url, options?.included()))
+}
 
-    async fn get(&self, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
-        let slug = take_slug(&mut arguments, &self.base_url)?;
-        let options: Body<GetOptions> = parse_object(arguments);
-        let slug = Slug::parse(&slug).map_err(|_| ServiceError::NotFound)?;
-        let page = self.service.read(&slug).page().await?;
-        Ok(ToolResult::read(&page, &self.base_url, options?.included()))
-    }
+async fn update(app: &AppState, client: Client, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
+    let slug = take_slug(&mut arguments, &app.base_url)?;
+    let credential = take_key(&mut arguments);
+    let options: Body<UpdateOptions> = parse_object(arguments);
+    let included = options.as_ref().map_or(Included::ALL, UpdateOptions::included);
+    let body = LateBody { fields: ready(options.map(UpdateOptions::into_page_fields)), is_awaited: false };
+    let page = app.service.update(client, &slug, &credential, body, &Precondition::default()).await.outcome?;
+    Ok(ToolResult::updated(&page, &app.base_url, included))
+}
 
-    async fn update(&self, client: Client, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
-        let slug = take_slug(&mut arguments, &self.base_url)?;
-        let credential = take_key(&mut arguments);
-        let options: Body<UpdateOptions> = parse_object(arguments);
-        let included = options.as_ref().map_or(Included::ALL, UpdateOptions::included);
-        let body = LateBody { fields: ready(options.map(UpdateOptions::into_page_fields)), is_awaited: false };
-        let page = self.service.update(client, &slug, &credential, body, &Precondition::default()).await.outcome?;
-        Ok(ToolResult::updated(&page, &self.base_url, included))
-    }
-
-    async fn delete(&self, client: Client, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
-        let slug = take_slug(&mut arguments, &self.base_url)?;
-        let credential = take_key(&mut arguments);
-        let body = parse_object(arguments).map(|DeleteOptions| ());
-        self.service.delete(client, &slug, &credential, body, &Precondition::default()).await.outcome?;
-        Ok(ToolResult::deleted(slug))
-    }
+async fn delete(app: &AppState, client: Client, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
+    let slug = take_slug(&mut arguments, &app.base_url)?;
+    let credential = take_key(&mut arguments);
+    let body = parse_object(arguments).map(|DeleteOptions| ());
+    app.service.delete(client, &slug, &credential, body, &Precondition::default()).await.outcome?;
+    Ok(ToolResult::deleted(slug))
 }
 
 /// Models fill in null for arguments that they leave out.

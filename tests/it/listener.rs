@@ -3,14 +3,15 @@
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::routing::{get, post};
 use futures_util::future::join_all;
-use handbill::http::listener::{Limits, ListenerMetrics, Phase, listen, serve};
+use handbill::http::listener::{Limits, Phase, listen, serve};
+use handbill::telemetry::metrics::Metrics;
 use handbill_pages::values::client::Peer;
 use http::StatusCode;
 use serde_json::json;
@@ -36,7 +37,7 @@ const PEER: Peer = Peer(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1));
 
 struct Listener {
     address: SocketAddr,
-    metrics: ListenerMetrics,
+    metrics: Arc<Metrics>,
     phase: watch::Sender<Phase>,
     serving: JoinHandle<()>,
     entered: mpsc::UnboundedReceiver<()>,
@@ -63,9 +64,9 @@ impl Listener {
     /// Serves `app`, in which nothing is held.
     fn of(app: Router, limits: Limits) -> Self {
         let (listener, address) = listen("127.0.0.1:0".parse().unwrap(), "--listen").unwrap();
-        let metrics = ListenerMetrics::default();
+        let metrics = Arc::<Metrics>::default();
         let (phase, phases) = watch::channel(Phase::Serving);
-        let serving = tokio::spawn(serve(listener, app, limits, metrics.clone(), phases));
+        let serving = tokio::spawn(serve(listener, app, limits, Arc::clone(&metrics), phases));
         let (entered, release) = (mpsc::unbounded_channel().1, watch::channel(false).0);
         Self { address, metrics, phase, serving, entered, release }
     }
@@ -84,7 +85,7 @@ impl Listener {
     async fn stop(self) {
         self.phase.send_replace(Phase::Stopping);
         ends("the listener should have stopped", self.serving).await.unwrap();
-        assert_eq!(self.metrics.open.get(), 0);
+        assert_eq!(self.metrics.connections.get(), 0);
     }
 }
 
@@ -167,7 +168,7 @@ async fn a_client_that_does_not_read_its_answer_is_cut_off() {
     deaf.send(GET_LARGE).await;
     deaf.0.readable().await.unwrap();
     let cut_off = async {
-        while listener.metrics.open.get() > 0 {
+        while listener.metrics.connections.get() > 0 {
             sleep(Duration::from_secs(1)).await;
         }
     };
@@ -187,7 +188,7 @@ async fn beyond_the_number_of_connections_a_client_waits() {
     let mut second = listener.connect().await;
     second.send(GET).await;
     sleep(Duration::from_mins(1)).await;
-    assert_eq!(listener.metrics.open.get(), 1);
+    assert_eq!(listener.metrics.connections.get(), 1);
     listener.release.send_replace(true);
     assert!(first.until("held").await.contains("connection: close"));
     second.until("here").await;
@@ -203,7 +204,7 @@ async fn for_a_new_client_the_one_that_stalls_longest_gives_way() {
     let _fresh = listener.answered().await;
     stalled.is_ended().await;
     resting.ask().await;
-    assert_eq!(listener.metrics.open.get(), 2);
+    assert_eq!(listener.metrics.connections.get(), 2);
     listener.stop().await;
 }
 
@@ -235,7 +236,7 @@ async fn beyond_its_share_a_client_is_refused_at_once() {
     let mut first = listener.answered().await;
     let mut second = listener.connect().await;
     assert_eq!(second.rest().await, b"");
-    assert_eq!((listener.metrics.open.get(), listener.metrics.refused.get()), (1, 1));
+    assert_eq!((listener.metrics.connections.get(), listener.metrics.connections_refused.get()), (1, 1));
     first.ask().await;
     drop((first, second));
     listener.stop().await;

@@ -14,7 +14,7 @@ use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use ipnet::IpNet;
-use prometheus_client::{metrics::counter::Counter, metrics::gauge::Gauge};
+use prometheus_client::metrics::gauge::Gauge;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -26,6 +26,7 @@ use self::bodies::CountedBody;
 pub use self::bodies::LargeAnswers;
 use self::slots::{ClientSlot, ClientSlots, ConnectionState, Waiting};
 use crate::http::request::MAX_HEAD_BYTES;
+use crate::telemetry::metrics::Metrics;
 use handbill_pages::values::client::Peer;
 
 /// Up to [`MAX_HEAD_BYTES`] the service answers with advice; the rest is for what it does not count.
@@ -116,13 +117,6 @@ impl Limits {
     }
 }
 
-#[derive(Clone, Debug, Default)]
-pub struct ListenerMetrics {
-    pub open: Gauge,
-    /// Their client had its share.
-    pub refused: Counter,
-}
-
 struct Server<A> {
     app: A,
     http: http1::Builder,
@@ -130,7 +124,7 @@ struct Server<A> {
     slots: Arc<ClientSlots>,
     waiting: Arc<Waiting>,
     bodies: Arc<Semaphore>,
-    metrics: ListenerMetrics,
+    metrics: Arc<Metrics>,
     phase: watch::Receiver<Phase>,
 }
 
@@ -142,7 +136,7 @@ pub async fn serve<A>(
     listener: TcpListener,
     app: A,
     limits: Limits,
-    metrics: ListenerMetrics,
+    metrics: Arc<Metrics>,
     phase: watch::Receiver<Phase>,
 ) where
     A: Service<Request<Body>, Response = Response, Error = Infallible, Future: Send> + Clone + Send + Sync + 'static,
@@ -166,7 +160,7 @@ impl<A> Server<A>
 where
     A: Service<Request<Body>, Response = Response, Error = Infallible, Future: Send> + Clone + Send + Sync + 'static,
 {
-    fn new(app: A, limits: &Limits, metrics: ListenerMetrics, phase: watch::Receiver<Phase>) -> Self {
+    fn new(app: A, limits: &Limits, metrics: Arc<Metrics>, phase: watch::Receiver<Phase>) -> Self {
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
         http.max_header_size(HYPER_HEAD_BYTES).max_buf_size(HYPER_HEAD_BYTES);
@@ -229,14 +223,15 @@ where
     /// Waits for the end of another connection if there are too many. `None` if the client has its share.
     async fn make_room(&self, peer: SocketAddr) -> Option<Open> {
         let Some(slot) = self.slots.take(peer.ip()) else {
-            self.metrics.refused.inc();
+            // The client has its share.
+            self.metrics.connections_refused.inc();
             return None;
         };
         if self.connections.available_permits() == 0 {
             self.waiting.end_oldest();
         }
         let permit = Arc::clone(&self.connections).acquire_owned().await.expect("the semaphore is never closed");
-        Some(Open::new(&self.metrics.open, slot, permit))
+        Some(Open::new(&self.metrics.connections, slot, permit))
     }
 
     fn start(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr, open: Open, watcher: Watcher) {

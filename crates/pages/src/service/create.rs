@@ -58,13 +58,13 @@ impl PageService {
     }
 
     async fn show(&self, new: NewPage) -> Result<Preview, ServiceError> {
-        let made = self.parts.renderer.render(&new.content, Purpose::Preview, ContentChecks::default()).await?;
+        let made = self.renderer.render(&new.content, Purpose::Preview, ContentChecks::default()).await?;
         let title = new.title_or(made.rendered.title_in_text.as_deref()).ok();
         Ok(Preview { title, rendered: made.rendered })
     }
 
     fn new_key(&self) -> EditKey {
-        let mut indices = self.parts.random.indices();
+        let mut indices = self.random.indices();
         EditKey::random(|bound| indices.below(bound))
     }
 
@@ -82,11 +82,11 @@ impl PageService {
             TitleError::Empty => BodyError::NoTitle,
             error => BodyError::FoundTitle(error),
         })?;
-        self.parts.policy.check_pause()?;
+        self.policy.check_pause()?;
         let NewPage { details, content, edit_key: clients_key, file_name: _ } = new;
         let secret = if clients_key.is_some() {
             check_text(&edit_key, "title", title.as_str())?;
-            let secret = self.parts.slug_secret.get_or_try_init(|| self.parts.store.slug_secret());
+            let secret = self.slug_secret.get_or_try_init(|| self.store.slug_secret());
             Some(StoreBudget::new(deadline).wait(secret).await?)
         } else {
             None
@@ -96,7 +96,7 @@ impl PageService {
         let early = early.filter(|_| reserved == Reserved::Unopposed || secret.is_some());
         let slug = early.unwrap_or_else(|| self.slug(secret, &title, &edit_key, 0));
         let details = Details { title: Some(title.clone()), ..details };
-        let head = PageHead::first(slug, details, edit_key.hash(), self.parts.clock.now());
+        let head = PageHead::first(slug, details, edit_key.hash(), self.clock.now());
         let page = Page::new(head, content, made.rendered);
         let page = self.insert(page, &title, &edit_key, secret, deadline).await?;
         Ok(Created { page, edit_key })
@@ -105,14 +105,14 @@ impl PageService {
     /// The slug of `new`, if that needs neither the text nor the store.
     fn early_slug(&self, new: &NewPage, key: &EditKey) -> Option<Slug> {
         let title = new.details.title.as_ref()?;
-        let secret = if new.edit_key.is_some() { Some(self.parts.slug_secret.get()?) } else { None };
+        let secret = if new.edit_key.is_some() { Some(self.slug_secret.get()?) } else { None };
         Some(self.slug(secret, title, key, 0))
     }
 
     /// Reserves `slug` while `work` is done, and waits no longer for the answer.
     async fn reserved_beside<T>(&self, slug: &Slug, key: &EditKey, work: impl Future<Output = T>) -> (T, Reserved) {
         let reservation = Reservation::new(slug.clone(), &key.hash());
-        let reserving = pin!(self.parts.limiter.reserve(&reservation));
+        let reserving = pin!(self.limiter.reserve(&reservation));
         // `select` asks the first before the second begins.
         match select(reserving, pin!(work)).await {
             Either::Left((reserved, work)) => (work.await, reserved),
@@ -134,12 +134,12 @@ impl PageService {
             let candidate = Arc::new(page);
             let mut store_budget = StoreBudget::new(deadline);
             let next = Record::Active(Arc::clone(&candidate));
-            let inserting = self.parts.store.put(Expected::Absent, next, Some(store_budget.needed_by()));
+            let inserting = self.store.put(Expected::Absent, next, Some(store_budget.needed_by()));
             if store_budget.wait(inserting).await? == PutResult::Done {
                 return Ok(candidate);
             }
             if secret.is_some() {
-                match store_budget.wait(self.parts.store.lookup(&candidate.head.slug)).await? {
+                match store_budget.wait(self.store.lookup(&candidate.head.slug)).await? {
                     Some(Record::Active(page)) if !page.head.state.key_hash.matches(key) => {}
                     Some(Record::Active(page))
                         if page.head.state.details == candidate.head.state.details
@@ -161,7 +161,7 @@ impl PageService {
         if let Some(secret) = secret {
             return secret.slug(title, key, counter);
         }
-        let mut indices = self.parts.random.indices();
+        let mut indices = self.random.indices();
         Slug::derive(title, SlugSuffix::random(|bound| indices.below(bound)))
     }
 }

@@ -77,13 +77,7 @@ pub struct ServiceParts {
     pub large_bytes: usize,
 }
 
-/// Clones share everything.
-#[derive(Clone)]
 pub struct PageService {
-    parts: Arc<Parts>,
-}
-
-struct Parts {
     store: SharedStore,
     limiter: Observed<dyn RateLimiter>,
     renderer: Observed<dyn Renderer>,
@@ -114,7 +108,7 @@ impl<T> Limited<T> {
 impl PageService {
     pub fn new(parts: ServiceParts) -> Self {
         let ServiceParts { store, limiter, renderer, clock, random, quotas, networks, policy, large_bytes } = parts;
-        let parts = Parts {
+        Self {
             limiter: Observed::new(limiter, store.calls()),
             renderer: Observed::new(renderer, store.calls()),
             store,
@@ -126,17 +120,16 @@ impl PageService {
             large_reads: ReadBudget::new(large_bytes),
             slug_secret: OnceCell::new(),
             turns: Turns::default(),
-        };
-        Self { parts: Arc::new(parts) }
+        }
     }
 
     /// As [`PageStore::subscribe`](crate::ports::page_store::PageStore::subscribe).
     pub fn subscribe(&self, listener: Arc<dyn ChangeListener>) -> bool {
-        self.parts.store.subscribe(listener)
+        self.store.subscribe(listener)
     }
 
     pub fn quotas(&self) -> Quotas {
-        self.parts.quotas
+        self.quotas
     }
 
     /// Does `work` if the client is within its limit; else `work` is dropped before it begins.
@@ -146,11 +139,11 @@ impl PageService {
         client: Client,
         work: impl Future<Output = Result<T, E>>,
     ) -> Limited<T, E> {
-        let own_quota = self.parts.quotas.of(kind);
-        let windows = own_quota.map(|quota| windows(&self.parts.networks, quota, client)).unwrap_or_default();
+        let own_quota = self.quotas.of(kind);
+        let windows = own_quota.map(|quota| windows(&self.networks, quota, client)).unwrap_or_default();
         let mut quota = None;
         if let Some(attempt) = Attempt::within(kind, windows) {
-            let decision = self.parts.limiter.check(attempt).await;
+            let decision = self.limiter.check(attempt).await;
             if !decision.admitted {
                 let is_shared = Some(decision.quota) != own_quota;
                 let refused = ServiceError::RateLimited { kind, decision, is_shared };
@@ -162,11 +155,11 @@ impl PageService {
     }
 
     async fn existing(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<Arc<Page>, ServiceError> {
-        active(store_budget.wait(self.parts.store.lookup(slug)).await?)
+        active(store_budget.wait(self.store.lookup(slug)).await?)
     }
 
     async fn existing_head(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<PageHead, ServiceError> {
-        active(store_budget.wait(self.parts.store.head(slug)).await?)
+        active(store_budget.wait(self.store.head(slug)).await?)
     }
 }
 

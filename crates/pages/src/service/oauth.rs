@@ -62,7 +62,7 @@ impl PageService {
     /// Whether a page exists is not secret, so a missing page may take another time.
     async fn authenticated(&self, client: TokenClient, deadline: Instant) -> Result<EditKey, TokenError> {
         let slug = Slug::parse(&client.id).map_err(|_| TokenError::WrongClient)?;
-        let Some(Record::Active(head)) = StoreBudget::new(deadline).wait(self.parts.store.head(&slug)).await? else {
+        let Some(Record::Active(head)) = StoreBudget::new(deadline).wait(self.store.head(&slug)).await? else {
             return Err(TokenError::WrongClient);
         };
         Ok(client.secret.open(head.state.key_hash).map_err(|_| TokenError::WrongClient)?.clone())

@@ -101,14 +101,14 @@ impl PageService {
         content: &Content,
         key: Option<&EditKey>,
     ) -> Result<RenderOutcome, ServiceError> {
-        let checks = ContentChecks { blocklist: self.parts.policy.blocklist()?, key: key.cloned() };
-        Ok(self.parts.renderer.render(content, Purpose::Write, checks).await?)
+        let checks = ContentChecks { blocklist: self.policy.blocklist()?, key: key.cloned() };
+        Ok(self.renderer.render(content, Purpose::Write, checks).await?)
     }
 
     pub(super) fn check_made(&self, made: &RenderOutcome) -> Result<(), ServiceError> {
         if made.shows_key {
             return Err(BodyError::HoldsKey("content").into());
         }
-        self.parts.policy.check_content(made)
+        self.policy.check_content(made)
     }
 }

@@ -59,12 +59,12 @@ impl PageService {
         page: Arc<Page>,
         store_budget: &mut StoreBudget,
     ) -> Result<(Arc<Page>, ReadPermit), ServiceError> {
-        match self.parts.large_reads.try_acquire(&page) {
+        match self.large_reads.try_acquire(&page) {
             Ok(permit) => Ok((page, permit)),
             Err(needed) => {
                 let slug = page.head.slug.clone();
                 drop(page);
-                let permit = self.parts.large_reads.acquire(needed).await?;
+                let permit = self.large_reads.acquire(needed).await?;
                 Ok((self.existing(&slug, store_budget).await?, permit))
             }
         }
@@ -77,7 +77,7 @@ impl PageService {
         }
         let content = &page.text.content;
         let RenderOutcome { rendered, .. } =
-            self.parts.renderer.render(content, Purpose::Upkeep, ContentChecks::default()).await?;
+            self.renderer.render(content, Purpose::Upkeep, ContentChecks::default()).await?;
         Ok(Arc::new(Page::new(page.head.clone(), content.clone(), rendered)))
     }
 }

@@ -107,18 +107,18 @@ impl PageService {
     ) -> Result<(), ServiceError> {
         let Authorized { mut head, mut store_budget } = self.authorized(slug, credential, deadline).await?;
         body?;
-        let turn = self.parts.turns.take(slug).await;
+        let turn = self.turns.take(slug).await;
         if turn.has_waited {
             head = self.existing_head(slug, &mut store_budget).await?;
         }
         loop {
             precondition.check(head.state())?;
-            let tombstone = head.tombstone(self.parts.clock.now());
+            let tombstone = head.tombstone(self.clock.now());
             let needed_by = Some(store_budget.needed_by());
-            let swapped = self.parts.store.put(Expected::page(&head), Record::Deleted(tombstone), needed_by);
+            let swapped = self.store.put(Expected::page(&head), Record::Deleted(tombstone), needed_by);
             match store_budget.wait(swapped).await? {
                 PutResult::Done => return Ok(()),
-                PutResult::Refused => back_off(&self.parts.random).await,
+                PutResult::Refused => back_off(&self.random).await,
             }
             store_budget.renew();
             head = self.existing_head(slug, &mut store_budget).await?;
@@ -160,7 +160,7 @@ impl PageService {
             return self.current(page).await;
         }
         let slug = head.slug.clone();
-        let turn = self.parts.turns.take(&slug).await;
+        let turn = self.turns.take(&slug).await;
         if turn.has_waited {
             head = self.existing_head(&slug, &mut store_budget).await?;
         }
@@ -168,10 +168,10 @@ impl PageService {
             let (expected, next, _permit) = self.next(head, &request, &mut store_budget).await?;
             let next = Arc::new(next);
             let record = Record::Active(Arc::clone(&next));
-            let swapped = self.parts.store.put(expected, record, Some(store_budget.needed_by()));
+            let swapped = self.store.put(expected, record, Some(store_budget.needed_by()));
             match store_budget.wait(swapped).await? {
                 PutResult::Done => return Ok(next),
-                PutResult::Refused => back_off(&self.parts.random).await,
+                PutResult::Refused => back_off(&self.random).await,
             }
             store_budget.renew();
             head = self.existing_head(&slug, &mut store_budget).await?;
@@ -189,7 +189,7 @@ impl PageService {
         request.check_state(head.state())?;
         if let (TextUpdate::Replace(content), Some(RenderOutcome { rendered, .. })) = (&update.text, rendered) {
             let expected = Expected::page(&head);
-            let head = head.updated(&update.details, self.parts.clock.now());
+            let head = head.updated(&update.details, self.clock.now());
             return Ok((expected, Page::new(head, content.clone(), rendered.clone()), ReadPermit::default()));
         }
         let page = self.existing(&head.slug, store_budget).await?;
@@ -199,7 +199,7 @@ impl PageService {
         let TextUpdate::Edit(edits) = &update.text else {
             // Also stores HTML of the newest renderer.
             let Page { head, text } = Arc::unwrap_or_clone(self.current(page).await?);
-            let head = head.updated(&update.details, self.parts.clock.now());
+            let head = head.updated(&update.details, self.clock.now());
             return Ok((expected, Page { head, text }, permit));
         };
         let text = text_edits::apply(page.text.content.as_str(), edits).map_err(BodyError::Edit)?;
@@ -208,7 +208,7 @@ impl PageService {
         let head = page.head.clone();
         drop((page, permit));
         let RenderOutcome { rendered, .. } = self.publishable(&content, key).await?;
-        let head = head.updated(&update.details, self.parts.clock.now());
+        let head = head.updated(&update.details, self.clock.now());
         Ok((expected, Page::new(head, content, rendered), ReadPermit::default()))
     }
 
