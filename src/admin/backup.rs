@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio_util::io::ReaderStream;
 
 use super::api::{AdminApi, Refusal, parse};
-use handbill_pages::ports::{operated_store::Journal, page_store::StoreError};
+use handbill_pages::ports::{operated_store::ExportedJournal, page_store::StoreError};
 use handbill_pages::values::{journal::Line, timestamp::UnixMillis};
 
 /// Bytes of a backup that are read at once.
@@ -56,7 +56,7 @@ pub struct JournalRequest {
 pub(super) async fn send_journal(State(api): State<Arc<AdminApi>>, body: Bytes) -> Result<Body, Refusal> {
     let JournalRequest { since } = parse(&body)?;
     Ok(match api.store.journal(since).await? {
-        Journal::File(path) => {
+        ExportedJournal::File(path) => {
             let file = File::open(path).await.map_err(|error| StoreError::Unavailable(error.into()))?;
             let lines = stream::try_unfold(BufReader::new(file).lines(), async |mut lines| {
                 let line = lines.next_line().await?;
@@ -68,7 +68,7 @@ pub(super) async fn send_journal(State(api): State<Arc<AdminApi>>, body: Bytes) 
                 ready(Ok(is_wanted.then(|| format!("{line}\n"))))
             }))
         }
-        Journal::Lines(lines) => Body::from_stream(lines.map(|line| {
+        ExportedJournal::Lines(lines) => Body::from_stream(lines.map(|line| {
             let text = serde_json::to_string(&line?).map_err(|error| StoreError::Unreadable(error.into()))?;
             Ok::<_, StoreError>(format!("{text}\n"))
         })),

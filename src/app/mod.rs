@@ -27,7 +27,7 @@ use crate::admin;
 use crate::admin::blocklist::{self, BlocklistFile};
 use crate::admin::probes::{self, Probes, Readiness};
 use crate::admin::{api::AdminApi, pause, socket};
-use crate::http::listener::{Limits, Phase, listen, serve as serve_connections};
+use crate::http::listener::{ConnectionLimits, Phase, listen, serve as serve_connections};
 use crate::settings::{HttpSettings, ServeSettings, Settings};
 use crate::telemetry::export::{self, Exports};
 use crate::telemetry::logs::{self, AuditLog};
@@ -120,7 +120,7 @@ async fn serve_async(
     let limiter = backends::open_limiter(&settings.redis, &deps)?;
     let public = PublicSettings::of(&settings, base_url.clone(), policy.clone());
     let public = public_over(pages.clone(), limiter, public, &deps);
-    let limits = Limits::of(settings.http.max_connections(), &settings.http.trusted_proxies);
+    let limits = ConnectionLimits::of(settings.http.max_connections(), &settings.http.trusted_proxies);
     // Alerts divide by this value.
     deps.metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
     // Probes and the socket answer until the process ends, so that operators can watch it drain.

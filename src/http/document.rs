@@ -9,7 +9,7 @@ use http::header::{CACHE_CONTROL, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::negotiation::{Coding, VARY_CODING};
-use super::representation::{Cacheable, MIN_COMPRESSED_BYTES, Made, respond};
+use super::representation::{Cacheable, MIN_COMPRESSED_BYTES, Made, finish};
 use super::{etag::short_hash, kept_body::KeptBody};
 
 /// For what changes only with Handbill's version or settings.
@@ -70,7 +70,7 @@ impl Document {
     }
 
     pub(super) fn respond_to(&self, request: &HeaderMap) -> Response {
-        respond(request, self, |coding| self.made(coding)).expect("the body without a coding is there").response
+        finish(request, self, |coding| self.made(coding)).expect("the body without a coding is there").response
     }
 
     fn made(&self, coding: Coding) -> Made<'_> {

@@ -10,7 +10,7 @@ use super::etag::{NO_STORE, REVALIDATE};
 use super::state::AppState;
 use crate::http::error::{self, ApiError, Code, Interface};
 use crate::http::types::{ErrorBody, JSON, TokenErrorBody};
-use crate::http::{metadata, request::credential::query_shows_key};
+use crate::http::{metadata, request::credential::query_holds_key};
 use crate::telemetry::http::ErrorName;
 use handbill_pages::service::{ServiceError, TokenError, oauth};
 use handbill_pages::values::origin::Origin;
@@ -85,7 +85,7 @@ impl AppState {
     }
 
     /// For an address that shows a key.
-    pub(super) fn key_shown(&self, method: &Method) -> Response {
+    pub(super) fn key_in_uri(&self, method: &Method) -> Response {
         let error = ServiceError::KeyInQuery;
         if *method == Method::POST {
             ApiError { code: Code::KeyInQueryOfPost, ..ApiError::of(&error, Interface::Api) }.into_response()
@@ -96,14 +96,14 @@ impl AppState {
 }
 
 /// Such an address must not work (contract, decision 2).
-pub(super) fn shows_key(uri: &Uri) -> bool {
-    uri.query().is_some_and(query_shows_key)
+pub(super) fn uri_holds_key(uri: &Uri) -> bool {
+    uri.query().is_some_and(query_holds_key)
 }
 
 /// Replaces a successful or redirected read by 401 if `uri` shows a key. Errors stay: whether the page exists comes first.
-pub(super) fn unless_key_shown(uri: &Uri, app: &AppState, response: Response) -> Response {
+pub(super) fn unless_uri_holds_key(uri: &Uri, app: &AppState, response: Response) -> Response {
     let is_read = response.status().is_success() || response.status().is_redirection();
-    if is_read && shows_key(uri) { app.failed(&ServiceError::KeyInQuery) } else { response }
+    if is_read && uri_holds_key(uri) { app.failed(&ServiceError::KeyInQuery) } else { response }
 }
 
 /// RFC 6750 §3, with the address of RFC 9728 §5.1. The token endpoint asks for client credentials (RFC 6749 §5.2).

@@ -11,7 +11,7 @@ use utoipa::IntoParams;
 use super::answer::{json_tag, respond};
 use super::etag::{NO_STORE, REVALIDATE};
 use super::extract::{Asked, ClientAddr, Conditions, Presented, SlugParam};
-use super::{error_response::shows_key, reads, representation::Representation, state::AppState};
+use super::{error_response::uri_holds_key, reads, representation::Representation, state::AppState};
 use crate::http::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
 use crate::http::types::{CreateBody, CreatedBody, Included, JSON, PageBody, ReadBody, UpdateBody};
 use crate::http::{request::body::RequestBody, request::part};
@@ -55,8 +55,8 @@ pub(super) async fn create(
     uri: Uri,
     body: RequestBody,
 ) -> Response {
-    if shows_key(&uri) {
-        return app.key_shown(&Method::POST);
+    if uri_holds_key(&uri) {
+        return app.key_in_uri(&Method::POST);
     }
     let attempt = app.service.create(client, body.json::<CreateBody>().await).await;
     respond(attempt, &app, |created| {

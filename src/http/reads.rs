@@ -7,11 +7,11 @@ use http::header::{CACHE_CONTROL, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderValue};
 
 use super::answer::{FIELDS, json_tag_in};
-use super::error_response::{shows_key, unless_key_shown};
+use super::error_response::{unless_uri_holds_key, uri_holds_key};
 use super::etag::{PageFacts, REVALIDATE};
 use super::extract::{Asked, SlugParam};
 use super::negotiation::{Coding, VARY_CODING};
-use super::representation::{Cacheable, Made, Representation, Source, respond, unchanged};
+use super::representation::{Cacheable, Made, Representation, Source, finish, unchanged};
 use super::site::{self, HTML, MARKDOWN, before_punctuation, prefers_markdown, redirect_to};
 use super::{kept_body::KeptBody, page_cache::CachedPage, state::AppState};
 use crate::http::types::{Included, JSON, PageBody, Part};
@@ -41,13 +41,13 @@ pub(super) async fn page(State(app): State<Arc<AppState>>, SlugParam(name): Slug
 pub(super) async fn part(slug: &Slug, part: Body<Part>, app: &AppState, asked: &Asked) -> Response {
     let answer = async {
         let page = app.service.read(slug).page().await?;
-        if shows_key(&asked.uri) {
+        if uri_holds_key(&asked.uri) {
             return Err(ServiceError::KeyInQuery);
         }
         let representation = Representation::Part(part?);
         let body = representation.body(&page, app);
         let described = DescribedPage { representation, slug, page: app.about(&page.head), app };
-        let finished = respond(&asked.headers, &described, |coding| match coding {
+        let finished = finish(&asked.headers, &described, |coding| match coding {
             Coding::Identity => Made::Body(&body),
             Coding::Gzip => Made::NotWorth,
         });
@@ -67,7 +67,7 @@ impl Representation {
 
     pub(super) async fn read(self, slug: &Slug, app: &AppState, asked: &Asked) -> Response {
         match self.answer(slug, app, &asked.headers).await {
-            Ok(response) => unless_key_shown(&asked.uri, app, response),
+            Ok(response) => unless_uri_holds_key(&asked.uri, app, response),
             Err(error) => {
                 if let ServiceError::Gone = error {
                     app.cache.drop_page(slug);
@@ -81,7 +81,8 @@ impl Representation {
     async fn answer(self, slug: &Slug, app: &AppState, headers: &HeaderMap) -> Result<Response, ServiceError> {
         let AppState { cache, service, .. } = app;
         let (cached, slot) = cache.entry_or_slot(slug);
-        let ready = cached.and_then(|cached| Some((cached.page.state, self.respond(&cached, slug, app, headers)?)));
+        let ready =
+            cached.and_then(|cached| Some((cached.page.state, self.response_from(&cached, slug, app, headers)?)));
         if cache.is_coherent
             && let Some((_, response)) = ready
         {
@@ -105,13 +106,19 @@ impl Representation {
         let page = reading.page().await?;
         let made = CachedPage::new(app.about(&page.head), self, self.body(&page, app));
         let cached = cache.insert(slug, slot, made, Coding::preferred(headers));
-        Ok(self.respond(&cached, slug, app, headers).expect("the body without a coding is there"))
+        Ok(self.response_from(&cached, slug, app, headers).expect("the body without a coding is there"))
     }
 
     /// `None` if `cached` has no body that the client takes.
-    fn respond(self, cached: &Arc<CachedPage>, slug: &Slug, app: &AppState, headers: &HeaderMap) -> Option<Response> {
+    fn response_from(
+        self,
+        cached: &Arc<CachedPage>,
+        slug: &Slug,
+        app: &AppState,
+        headers: &HeaderMap,
+    ) -> Option<Response> {
         let described = DescribedPage { representation: self, slug, page: cached.page, app };
-        let finished = respond(headers, &described, |coding| cached.made(self, coding))?;
+        let finished = finish(headers, &described, |coding| cached.made(self, coding))?;
         if finished.wants_coding
             && let Made::Body(body) = cached.made(self, Coding::Identity)
         {

@@ -64,7 +64,7 @@ pub(super) struct Finished {
 }
 
 /// Answers with 304, or with the body in the best coding of `made` that the client accepts; `None` if there is none.
-pub(super) fn respond<'a>(
+pub(super) fn finish<'a>(
     request: &HeaderMap,
     described: &impl Cacheable,
     made: impl Fn(Coding) -> Made<'a>,
@@ -156,7 +156,7 @@ mod tests {
     }
 
     fn answer(bodies: &Bodies, request: &HeaderMap) -> Option<Finished> {
-        respond(request, &Text, |coding| {
+        finish(request, &Text, |coding| {
             let body = bodies.iter().find(|(other, _)| *other == coding);
             body.map_or(Made::Not, |(_, bytes)| bytes.as_ref().into())
         })

@@ -13,8 +13,8 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::error::{ApiError, Interface};
 use super::middleware::{Front, any_site, around};
 use super::{
-    discovery, document::Document, error_response::shows_key, metadata, openapi, pages, reads, site, state::AppState,
-    token,
+    discovery, document::Document, error_response::uri_holds_key, metadata, openapi, pages, reads, site,
+    state::AppState, token,
 };
 use crate::settings::Contact;
 use handbill_pages::values::origin::Origin;
@@ -89,16 +89,16 @@ async fn not_allowed_for_tokens(State(app): State<Arc<AppState>>, method: Method
 }
 
 async fn not_allowed_without_a_key(app: State<Arc<AppState>>, method: Method, uri: Uri) -> Response {
-    if shows_key(&uri) { app.key_shown(&method) } else { not_allowed(app, method).await.into_response() }
+    if uri_holds_key(&uri) { app.key_in_uri(&method) } else { not_allowed(app, method).await.into_response() }
 }
 
 async fn not_allowed_on_a_page(State(app): State<Arc<AppState>>, method: Method, uri: Uri) -> Response {
-    if shows_key(&uri) { app.key_shown(&method) } else { ApiError::not_on_a_page().into_response() }
+    if uri_holds_key(&uri) { app.key_in_uri(&method) } else { ApiError::not_on_a_page().into_response() }
 }
 
 async fn not_allowed_at_a_page(app: State<Arc<AppState>>, method: Method, uri: Uri) -> Response {
     // `curl -T` sends a file to a page that is not there yet.
-    if method == Method::PUT || shows_key(&uri) {
+    if method == Method::PUT || uri_holds_key(&uri) {
         return not_allowed_without_a_key(app, method, uri).await;
     }
     ApiError::not_at_the_page().into_response()

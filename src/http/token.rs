@@ -12,7 +12,7 @@ use url::form_urlencoded;
 
 use super::{answer::with_limit, extract::ClientAddr, state::AppState};
 use crate::http::types::{TokenBody, TokenRequest};
-use crate::http::{request::body::RequestBody, request::credential::query_holds_key};
+use crate::http::{request::body::RequestBody, request::credential::query_gives_key};
 use handbill_pages::service::{Credential, FormError, Limited, TokenClient, TokenForm};
 use handbill_pages::values::edit_key::EditKey;
 
@@ -70,7 +70,7 @@ fn parse(uri: &Uri, headers: &HeaderMap, bytes: &[u8]) -> Result<TokenForm, Form
 }
 
 fn holds_credential(query: &str) -> bool {
-    query_holds_key(query)
+    query_gives_key(query)
         || form_urlencoded::parse(query.as_bytes()).any(|(name, _)| ["client_id", "client_secret"].contains(&&*name))
 }
 

@@ -14,16 +14,16 @@ use rmcp::model::{ErrorCode, JsonRpcError};
 use crate::http::error::{ApiError, Interface};
 use crate::http::request::body::{RequestBody, is_json};
 use crate::http::request::json::{self, FlawKind};
-use crate::http::{negotiation::weight, request::credential::query_holds_key};
+use crate::http::{negotiation::weight, request::credential::query_gives_key};
 use handbill_pages::service::ServiceError;
-use handbill_pages::values::edit_key::EditKey;
+use handbill_pages::values::edit_key::holds_any_key;
 
 /// `rmcp` repeats names of any length.
 const MAX_REFUSAL_BYTES: usize = 1024;
 
 pub(super) async fn admit(request: Request) -> Result<Request, Response> {
     let (mut head, body) = request.into_parts();
-    if head.uri.query().is_some_and(query_holds_key) {
+    if head.uri.query().is_some_and(query_gives_key) {
         return Err(ApiError::key_in_address().at(Interface::Tools));
     }
     let body = RequestBody::of(&head.headers, body).await.bytes(is_json).await;
@@ -85,10 +85,8 @@ pub(super) async fn discreet(response: Response) -> Response {
     let text = String::from_utf8_lossy(&bytes);
     let is_unknown_method = refusal.as_ref().is_some_and(|refusal| refusal.error.code == ErrorCode::METHOD_NOT_FOUND);
     // `rmcp` quotes a header in MCP's form for other text, `=?base64?…?=`, which may hold a key.
-    let is_discreet = !is_unknown_method
-        && bytes.len() <= MAX_REFUSAL_BYTES
-        && !EditKey::stands_in(&text)
-        && !text.contains("base64");
+    let is_discreet =
+        !is_unknown_method && bytes.len() <= MAX_REFUSAL_BYTES && !holds_any_key(&text) && !text.contains("base64");
     if is_discreet {
         return Response::from_parts(head, Body::from(bytes));
     }

@@ -41,7 +41,7 @@ pub struct ErrorName {
 }
 
 /// A request until its answer or its connection's end. Dropping it records the end.
-pub struct Observed {
+pub struct ObservedRequest {
     telemetry: Arc<RequestTelemetry>,
     began: Duration,
     id: String,
@@ -58,7 +58,7 @@ pub struct Observed {
 pub struct RoutePart(pub &'static str);
 
 impl RequestTelemetry {
-    pub fn begin(self: &Arc<Self>, head: &mut Parts) -> Observed {
+    pub fn begin(self: &Arc<Self>, head: &mut Parts) -> ObservedRequest {
         let route = head.extensions.get::<MatchedPath>().cloned();
         let template = route.as_ref().map_or("", MatchedPath::as_str);
         let began = self.clock.monotonic();
@@ -71,11 +71,21 @@ impl RequestTelemetry {
             span
         });
         self.metrics.active_requests.inc();
-        Observed { telemetry: Arc::clone(self), began, id, method, route, trace, status: None, part: None, error: None }
+        ObservedRequest {
+            telemetry: Arc::clone(self),
+            began,
+            id,
+            method,
+            route,
+            trace,
+            status: None,
+            part: None,
+            error: None,
+        }
     }
 }
 
-impl Observed {
+impl ObservedRequest {
     /// Log lines in `work` have the request's id, and spans are below the request's.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> T {
         let work = REQUEST_ID.scope(self.id.clone(), work);
@@ -141,7 +151,7 @@ impl Observed {
     }
 }
 
-impl Drop for Observed {
+impl Drop for ObservedRequest {
     fn drop(&mut self) {
         self.telemetry.metrics.active_requests.dec();
         self.record();

@@ -10,7 +10,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::routing::{get, post};
 use futures_util::future::join_all;
-use handbill::http::listener::{Limits, Phase, listen, serve};
+use handbill::http::listener::{ConnectionLimits, Phase, listen, serve};
 use handbill::telemetry::metrics::Metrics;
 use handbill_pages::values::client::Peer;
 use http::StatusCode;
@@ -26,8 +26,8 @@ use crate::in_process::app::Setup;
 
 const LARGE_BYTES: usize = 16 * 1024 * 1024;
 
-const LIMITS: Limits =
-    Limits { connections: 100, connections_per_client: 100, exempt: Vec::new(), bodies: 1024 * 1024 };
+const LIMITS: ConnectionLimits =
+    ConnectionLimits { connections: 100, connections_per_client: 100, exempt: Vec::new(), bodies: 1024 * 1024 };
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 const GET_LARGE: &str = "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -45,7 +45,7 @@ struct Listener {
 }
 
 impl Listener {
-    fn start(limits: Limits) -> Self {
+    fn start(limits: ConnectionLimits) -> Self {
         tokio::time::pause();
         let ((enter, entered), (release, released)) = (mpsc::unbounded_channel(), watch::channel(false));
         let held = move || {
@@ -62,7 +62,7 @@ impl Listener {
     }
 
     /// Serves `app`, in which nothing is held.
-    fn of(app: Router, limits: Limits) -> Self {
+    fn of(app: Router, limits: ConnectionLimits) -> Self {
         let (listener, address) = listen("127.0.0.1:0".parse().unwrap(), "--listen").unwrap();
         let metrics = Arc::<Metrics>::default();
         let (phase, phases) = watch::channel(Phase::Serving);
@@ -181,7 +181,7 @@ async fn a_client_that_does_not_read_its_answer_is_cut_off() {
 
 #[tokio::test]
 async fn beyond_the_number_of_connections_a_client_waits() {
-    let mut listener = Listener::start(Limits { connections: 1, ..LIMITS });
+    let mut listener = Listener::start(ConnectionLimits { connections: 1, ..LIMITS });
     let mut first = listener.connect().await;
     first.send(GET_HELD).await;
     listener.entered.recv().await.unwrap();
@@ -197,7 +197,7 @@ async fn beyond_the_number_of_connections_a_client_waits() {
 
 #[tokio::test]
 async fn for_a_new_client_the_one_that_stalls_longest_gives_way() {
-    let listener = Listener::start(Limits { connections: 2, ..LIMITS });
+    let listener = Listener::start(ConnectionLimits { connections: 2, ..LIMITS });
     let mut stalled = listener.connect().await;
     stalled.send("GET / HTTP/1.1\r\nHost: loc").await;
     let mut resting = listener.answered().await;
@@ -210,7 +210,7 @@ async fn for_a_new_client_the_one_that_stalls_longest_gives_way() {
 
 #[tokio::test]
 async fn for_a_new_client_the_one_whose_body_is_awaited_longest_gives_way() {
-    let listener = Listener::start(Limits { connections: 2, ..LIMITS });
+    let listener = Listener::start(ConnectionLimits { connections: 2, ..LIMITS });
     let mut stalled = [listener.connect().await, listener.connect().await];
     for client in &mut stalled {
         client.send("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n").await;
@@ -232,7 +232,7 @@ async fn for_a_new_client_the_one_whose_body_is_awaited_longest_gives_way() {
 
 #[tokio::test]
 async fn beyond_its_share_a_client_is_refused_at_once() {
-    let listener = Listener::start(Limits { connections_per_client: 1, ..LIMITS });
+    let listener = Listener::start(ConnectionLimits { connections_per_client: 1, ..LIMITS });
     let mut first = listener.answered().await;
     let mut second = listener.connect().await;
     assert_eq!(second.rest().await, b"");
@@ -437,7 +437,7 @@ fn create(bytes: usize, sent: usize) -> String {
 
 #[tokio::test]
 async fn bodies_together_hold_no_more_than_they_may() {
-    let listener = Listener::of(Setup::unlimited().start().front(), Limits { bodies: 1000, ..LIMITS });
+    let listener = Listener::of(Setup::unlimited().start().front(), ConnectionLimits { bodies: 1000, ..LIMITS });
     let mut stalled = listener.connect().await;
     stalled.send(create(2000, 900)).await;
     let answer = async || {

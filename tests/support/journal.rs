@@ -3,7 +3,7 @@
 use std::fs;
 
 use futures_util::TryStreamExt;
-use handbill_pages::ports::operated_store::{Journal, OperatedStore};
+use handbill_pages::ports::operated_store::{ExportedJournal, OperatedStore};
 use handbill_pages::values::journal::Line;
 use handbill_pages::values::timestamp::UnixMillis;
 
@@ -13,10 +13,10 @@ pub async fn lines(store: &dyn OperatedStore) -> Vec<Line> {
 
 pub async fn lines_since(store: &dyn OperatedStore, since: Option<UnixMillis>) -> Vec<Line> {
     match store.journal(since).await.unwrap() {
-        Journal::File(path) => {
+        ExportedJournal::File(path) => {
             let text = fs::read_to_string(path).unwrap();
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
         }
-        Journal::Lines(lines) => lines.try_collect().await.unwrap(),
+        ExportedJournal::Lines(lines) => lines.try_collect().await.unwrap(),
     }
 }

@@ -15,7 +15,7 @@ use crate::key_file::{KeyFile, SavedKey};
 use crate::page::PageReference;
 use crate::publish::{Draft, Published, publish};
 use crate::{ClientError, Result, print_line};
-use handbill_pages::values::edit_key::{EditKey, PUBLISHED_KEY_WARNING};
+use handbill_pages::values::edit_key::{PUBLISHED_KEY_WARNING, holds_any_key};
 use handbill_pages::values::origin::Origin;
 
 /// Member of `_meta` for the revision, if there was no handshake.
@@ -126,7 +126,7 @@ impl Bridge<'_> {
 
     fn create(&self, message: &Value, draft: Draft) -> Result<Value> {
         let others = draft.others.values().filter_map(Value::as_str);
-        let holds_key = others.chain([&*draft.title, &*draft.content]).any(EditKey::stands_in);
+        let holds_key = others.chain([&*draft.title, &*draft.content]).any(holds_any_key);
         Ok(match publish(&self.api, &self.keys, &self.server, draft)? {
             Published::Saved(SavedKey { url, created_at, .. }) => {
                 let slug = url.rsplit('/').next();

@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt, TryStreamExt};
-use handbill_pages::ports::{operated_store::Journal, page_store::StoreError};
+use handbill_pages::ports::{operated_store::ExportedJournal, page_store::StoreError};
 use handbill_pages::values::{hex, journal::Line, record::Record, slug::Slug, timestamp::UnixMillis};
 use scylla::value::{CqlDate, CqlTimestamp};
 use scylla::{DeserializeRow, serialize::row::SerializeRow, statement::prepared::PreparedStatement};
@@ -110,7 +110,7 @@ impl Connected {
         self: &Arc<Self>,
         since: Option<UnixMillis>,
         now: UnixMillis,
-    ) -> Result<Journal, StoreError> {
+    ) -> Result<ExportedJournal, StoreError> {
         let rows = match since {
             None => self.rows(&self.statements.read_journal, ()).await?,
             Some(since) => {
@@ -135,7 +135,7 @@ impl Connected {
                 Ok(if !is_open || connected.was_done(&line).await? { Some(line) } else { None })
             }
         });
-        Ok(Journal::Lines(lines.boxed()))
+        Ok(ExportedJournal::Lines(lines.boxed()))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use handbill_pages::ports::operated_store::{Journal, OperatedStore};
+use handbill_pages::ports::operated_store::{ExportedJournal, OperatedStore};
 use handbill_pages::ports::page_store::{CreatesSwitch, Expected, NotReachedError, PageStore, PutResult, StoreError};
 use handbill_pages::ports::{clock::SharedClock, random::Random};
 use handbill_pages::values::head::{PageHead, State};
@@ -183,7 +183,7 @@ impl CreatesSwitch for ScyllaStore {
 
 #[async_trait]
 impl OperatedStore for ScyllaStore {
-    async fn journal(&self, since: Option<UnixMillis>) -> Result<Journal, StoreError> {
+    async fn journal(&self, since: Option<UnixMillis>) -> Result<ExportedJournal, StoreError> {
         self.connected()?.journal(since, self.clock.now()).await
     }
 }

@@ -5,7 +5,7 @@ use std::thread::{self, JoinHandle};
 use std::{fs, io, path::Path, time::Duration};
 
 use async_trait::async_trait;
-use handbill_pages::ports::operated_store::{self, OperatedStore};
+use handbill_pages::ports::operated_store::{ExportedJournal, OperatedStore};
 use handbill_pages::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
 use handbill_pages::ports::page_store::{ChangeListener, CreatesSwitch, Expected, PageStore, PutResult, StoreError};
 use handbill_pages::values::slug::{SECRET_BYTES, Slug, SlugSecret};
@@ -217,9 +217,9 @@ impl PageScan for SqliteStore {
 
 #[async_trait]
 impl OperatedStore for SqliteStore {
-    async fn journal(&self, _since: Option<UnixMillis>) -> Result<operated_store::Journal, StoreError> {
+    async fn journal(&self, _since: Option<UnixMillis>) -> Result<ExportedJournal, StoreError> {
         self.file().is_in_place().map_err(ReadError::from)?;
-        Ok(operated_store::Journal::File(self.directory.path().join(JOURNAL_FILE)))
+        Ok(ExportedJournal::File(self.directory.path().join(JOURNAL_FILE)))
     }
 
     async fn copy(&self) -> Result<Option<fs::File>, StoreError> {

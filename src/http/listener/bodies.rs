@@ -154,16 +154,16 @@ pub struct LargeAnswers {
 }
 
 /// By place in memory and length.
-type HeldBytes = HashMap<(usize, usize), Weak<Counted>>;
+type HeldBytes = HashMap<(usize, usize), Weak<LargeBytes>>;
 
 #[derive(Debug)]
-struct Counted {
+struct LargeBytes {
     bytes: Bytes,
     _permit: OwnedSemaphorePermit,
     all: Arc<Mutex<HeldBytes>>,
 }
 
-impl Drop for Counted {
+impl Drop for LargeBytes {
     fn drop(&mut self) {
         let mut all = self.all.lock();
         // Another answer may have counted the bytes again.
@@ -181,7 +181,7 @@ fn place(bytes: &Bytes) -> (usize, usize) {
 
 /// One answer that is being sent.
 struct Held {
-    counted: Arc<Counted>,
+    counted: Arc<LargeBytes>,
     _socket: OwnedSemaphorePermit,
 }
 
@@ -230,7 +230,7 @@ impl LargeAnswers {
             return Some(Held { counted, _socket: socket });
         }
         let permit = self.take(u32::try_from(bytes.len()).ok()?)?;
-        let counted = Arc::new(Counted { bytes, _permit: permit, all: Arc::clone(&self.held) });
+        let counted = Arc::new(LargeBytes { bytes, _permit: permit, all: Arc::clone(&self.held) });
         held.insert(place, Arc::downgrade(&counted));
         Some(Held { counted, _socket: socket })
     }

@@ -93,7 +93,7 @@ pub enum Phase {
 }
 
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct ConnectionLimits {
     /// The most connections at once. When a new client comes, the connection that has waited longest for its client ends.
     pub connections: usize,
     pub connections_per_client: usize,
@@ -103,7 +103,7 @@ pub struct Limits {
     pub bodies: usize,
 }
 
-impl Limits {
+impl ConnectionLimits {
     /// One eighth of the connections.
     const SHARE_OF_A_CLIENT: usize = 8;
 
@@ -135,7 +135,7 @@ struct Server<A> {
 pub async fn serve<A>(
     listener: TcpListener,
     app: A,
-    limits: Limits,
+    limits: ConnectionLimits,
     metrics: Arc<Metrics>,
     phase: watch::Receiver<Phase>,
 ) where
@@ -160,7 +160,7 @@ impl<A> Server<A>
 where
     A: Service<Request<Body>, Response = Response, Error = Infallible, Future: Send> + Clone + Send + Sync + 'static,
 {
-    fn new(app: A, limits: &Limits, metrics: Arc<Metrics>, phase: watch::Receiver<Phase>) -> Self {
+    fn new(app: A, limits: &ConnectionLimits, metrics: Arc<Metrics>, phase: watch::Receiver<Phase>) -> Self {
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
         http.max_header_size(HYPER_HEAD_BYTES).max_buf_size(HYPER_HEAD_BYTES);

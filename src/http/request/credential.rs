@@ -9,7 +9,7 @@ use serde_json::Value;
 use url::form_urlencoded;
 
 use handbill_pages::service::Credential;
-use handbill_pages::values::edit_key::EditKey;
+use handbill_pages::values::edit_key::{EditKey, holds_any_key};
 
 /// Taken for a key, whatever their value.
 const KEY_PARAMETERS: [&str; 4] = ["edit_key", "access_token", "key", "token"];
@@ -21,31 +21,31 @@ const LINK: &str = "/edit#";
 const FURTHER_DECODINGS: usize = 2;
 
 /// A parameter named above, or a key in any name or value.
-pub fn query_holds_key(query: &str) -> bool {
-    form_urlencoded::parse(query.as_bytes()).any(|(name, _)| is_for_keys(&name)) || query_shows_key(query)
+pub fn query_gives_key(query: &str) -> bool {
+    form_urlencoded::parse(query.as_bytes()).any(|(name, _)| is_for_keys(&name)) || query_holds_key(query)
 }
 
 fn is_for_keys(name: &str) -> bool {
     KEY_PARAMETERS.iter().any(|parameter| name.eq_ignore_ascii_case(parameter))
 }
 
-pub fn query_shows_key(query: &str) -> bool {
-    form_urlencoded::parse(query.as_bytes()).any(|(name, value)| holds_key(&name) || holds_key(&value))
+pub fn query_holds_key(query: &str) -> bool {
+    form_urlencoded::parse(query.as_bytes()).any(|(name, value)| holds_encoded_key(&name) || holds_encoded_key(&value))
 }
 
-fn holds_key(text: &str) -> bool {
+fn holds_encoded_key(text: &str) -> bool {
     let mut text = Cow::Borrowed(text);
     for _ in 0..FURTHER_DECODINGS {
-        if EditKey::stands_in(&text) || !text.contains('%') {
+        if holds_any_key(&text) || !text.contains('%') {
             break;
         }
         text = percent_decode_str(&text).decode_utf8_lossy().into_owned().into();
     }
-    EditKey::stands_in(&text)
+    holds_any_key(&text)
 }
 
 pub fn in_head(head: &Parts) -> Credential {
-    let in_query = head.uri.query().is_some_and(query_holds_key);
+    let in_query = head.uri.query().is_some_and(query_gives_key);
     if in_query { Credential::InQuery } else { in_headers(&head.headers) }
 }
 

@@ -16,7 +16,9 @@ use super::HTML_TYPE;
 use super::assets::{FILES, VERSION};
 use super::templates::{self, EDITOR_POLICY, Layout, PAGE_POLICY, PageTemplate, quota_sentence};
 use crate::http::extract::{Asked, SlugParam};
-use crate::http::{document::Document, error_response::unless_key_shown, etag::REVALIDATE, metadata, state::AppState};
+use crate::http::{
+    document::Document, error_response::unless_uri_holds_key, etag::REVALIDATE, metadata, state::AppState,
+};
 use handbill_pages::service::Created;
 use handbill_pages::values::{content, details::DetailsInput, quota::Quota, slug::Slug, title};
 
@@ -99,7 +101,7 @@ pub(in crate::http) fn pages(app: &AppState) -> Document {
 
 pub(in crate::http) fn help(app: &AppState) -> Document {
     let template = HelpTemplate { layout: Layout::of(app), create_quota: app.service.quotas().create };
-    page(&template, PAGE_POLICY.clone()).with(LINK, links(app, r#"</>; rel="index""#))
+    document(&template, PAGE_POLICY.clone()).with(LINK, links(app, r#"</>; rel="index""#))
 }
 
 /// `GET /<slug>/edit`, the same for every slug. Its script takes a key from the fragment, which is not sent.
@@ -110,7 +112,7 @@ pub(in crate::http) async fn edit(
 ) -> Response {
     let Ok(slug) = Slug::parse(&slug) else { return super::not_found_response(&app, &asked) };
     let page = with_scripts(&EditTemplate { layout: Layout::of(&app), slug: &slug }).with(CACHE_CONTROL, REVALIDATE);
-    unless_key_shown(&asked.uri, &app, page.uncompressed().respond_to(&asked.headers))
+    unless_uri_holds_key(&asked.uri, &app, page.uncompressed().respond_to(&asked.headers))
 }
 
 pub(in crate::http) async fn file(
@@ -139,10 +141,10 @@ fn file_response(version: &str, name: &str) -> Option<&'static Document> {
 }
 
 fn with_scripts(template: &impl Template) -> Document {
-    page(template, EDITOR_POLICY.clone()).with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN)
+    document(template, EDITOR_POLICY.clone()).with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN)
 }
 
-fn page(template: &impl Template, policy: HeaderValue) -> Document {
+fn document(template: &impl Template, policy: HeaderValue) -> Document {
     Document::new(HTML_TYPE, templates::html(template, 0)).with(CONTENT_SECURITY_POLICY, policy)
 }
 

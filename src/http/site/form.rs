@@ -20,12 +20,12 @@ use crate::http::answer::{json_tag, with_limit};
 use crate::http::error::{self, ApiError, Code, Interface};
 use crate::http::types::{CreatedBody, page_url};
 use crate::http::{
-    error_response::shows_key, etag::NO_STORE, extract::ClientAddr, negotiation::weight, request::body::RequestBody,
-    request::raw_post, state::AppState,
+    error_response::uri_holds_key, etag::NO_STORE, extract::ClientAddr, negotiation::weight,
+    request::body::RequestBody, request::raw_post, state::AppState,
 };
 use crate::telemetry::http::RoutePart;
 use handbill_pages::service::{BodyError, Created, Limited, PageFields, Preview, ServiceError};
-use handbill_pages::values::{details::FieldError, edit_key::EditKey, title::Title};
+use handbill_pages::values::{details::FieldError, edit_key::holds_any_key, title::Title};
 
 /// Whose page made a browser send a request.
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
@@ -44,8 +44,8 @@ pub(in crate::http) async fn post(
     let form = Post { app: &app, form: preferred_form(&headers) };
     let mut response = if is_cross_origin(&headers, app.base_url.as_str()) {
         ApiError::cross_origin().into_response()
-    } else if shows_key(&uri) {
-        app.key_shown(&Method::POST)
+    } else if uri_holds_key(&uri) {
+        app.key_in_uri(&Method::POST)
     } else {
         let is_script = form.form == AnswerForm::Json;
         let read = raw_post::read(&headers, uri.query(), body, &app.base_url, is_script).await;
@@ -149,7 +149,7 @@ impl Post<'_> {
             AnswerForm::Html => {
                 let (view, editor) = (PreviewView { title, article: &article }, self.editor(sent));
                 let size = article.len() + 2 * editor.content.len();
-                let holds_key = editor.details.texts().chain([editor.content]).any(EditKey::stands_in);
+                let holds_key = editor.details.texts().chain([editor.content]).any(holds_any_key);
                 let message = holds_key.then_some(KEY_WARNING);
                 html(&EditorTemplate { preview: Some(view), message, ..editor }, size)
             }

@@ -18,7 +18,7 @@ use percent_encoding::percent_decode_str;
 
 use self::templates::{GoneTemplate, Layout, NotFoundTemplate, PAGE_POLICY, PageTemplate};
 use super::document::{CACHE_ONE_HOUR, Document};
-use super::error_response::unless_key_shown;
+use super::error_response::unless_uri_holds_key;
 use super::etag::{PageFacts, REVALIDATE, entity_tag};
 use super::negotiation::{Coding, VARY_CODING, VARY_TYPE_AND_CODING};
 use super::{extract::Asked, kept_body::KeptBody, representation::Source, state::AppState};
@@ -89,7 +89,7 @@ pub(in crate::http) fn redirect_to(app: &AppState, address: &str, asked: &Uri) -
     let location = format!("{}/{address}", app.base_url);
     let location = HeaderValue::try_from(location).expect("an origin and a slug are ASCII");
     let fields = [(LOCATION, location), (CACHE_CONTROL, CACHE_ONE_HOUR)];
-    unless_key_shown(asked, app, (StatusCode::PERMANENT_REDIRECT, fields).into_response())
+    unless_uri_holds_key(asked, app, (StatusCode::PERMANENT_REDIRECT, fields).into_response())
 }
 
 /// HTML for browsers; JSON for others, and below the API's paths.

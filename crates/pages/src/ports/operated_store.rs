@@ -12,7 +12,7 @@ use crate::values::{journal::Line, timestamp::UnixMillis};
 #[async_trait]
 pub trait OperatedStore: PageStore + PageScan + CreatesSwitch {
     /// All of it, or at least what was written `since` then.
-    async fn journal(&self, since: Option<UnixMillis>) -> Result<Journal, StoreError>;
+    async fn journal(&self, since: Option<UnixMillis>) -> Result<ExportedJournal, StoreError>;
 
     /// A nameless file with the store as it was at the call. Reads and writes continue. `None` if the store is on
     /// servers that have backups of their own.
@@ -30,7 +30,7 @@ pub trait OperatedStore: PageStore + PageScan + CreatesSwitch {
     async fn close(&self) {}
 }
 
-pub enum Journal {
+pub enum ExportedJournal {
     /// Of JSON lines.
     File(PathBuf),
     Lines(BoxStream<'static, Result<Line, StoreError>>),

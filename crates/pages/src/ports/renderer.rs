@@ -32,7 +32,7 @@ pub struct RenderOutcome {
     pub rendered: Rendered,
     pub is_refused: bool,
     /// Markup and references may spell a key that the source does not have.
-    pub shows_key: bool,
+    pub holds_key: bool,
 }
 
 #[async_trait]

@@ -38,7 +38,7 @@ pub enum ActOutcome {
 
 /// Is done to any version of a page.
 #[derive(Clone, Copy)]
-enum Change<'a> {
+enum OperatorAct<'a> {
     TakeDown(&'a Takedown),
     Hide(&'a Takedown),
     /// By this operator.
@@ -50,7 +50,7 @@ enum Next {
     Nothing(ActOutcome),
 }
 
-impl Change<'_> {
+impl OperatorAct<'_> {
     fn next(self, slug: &Slug, found: Found, now: UnixMillis) -> Next {
         match (self, found) {
             (_, Found::Readable(None)) => Next::Nothing(ActOutcome::NotFound),
@@ -115,26 +115,26 @@ impl Moderation {
 
     /// May be tried again after an error.
     pub async fn take_down(&self, slug: &Slug, takedown: &Takedown) -> Result<ActOutcome, ServiceError> {
-        self.change(slug, Change::TakeDown(takedown)).await
+        self.act(slug, OperatorAct::TakeDown(takedown)).await
     }
 
     /// May be tried again after an error.
     pub async fn hide(&self, slug: &Slug, takedown: &Takedown) -> Result<ActOutcome, ServiceError> {
-        self.change(slug, Change::Hide(takedown)).await
+        self.act(slug, OperatorAct::Hide(takedown)).await
     }
 
     /// Shows a hidden page again. May be tried again after an error.
     pub async fn show(&self, slug: &Slug, by: &str) -> Result<ActOutcome, ServiceError> {
-        self.change(slug, Change::Show(by)).await
+        self.act(slug, OperatorAct::Show(by)).await
     }
 
-    async fn change(&self, slug: &Slug, change: Change<'_>) -> Result<ActOutcome, ServiceError> {
+    async fn act(&self, slug: &Slug, act: OperatorAct<'_>) -> Result<ActOutcome, ServiceError> {
         let deadline = deadline();
         until(deadline, async {
             loop {
                 let mut store_budget = StoreBudget::new(deadline);
                 let found = self.found(slug, &mut store_budget).await?;
-                let (expected, record) = match change.next(slug, found, self.clock.now()) {
+                let (expected, record) = match act.next(slug, found, self.clock.now()) {
                     Next::Write(expected, record) => (expected, record),
                     Next::Nothing(outcome) => return Ok(outcome),
                 };

@@ -106,7 +106,7 @@ impl PageService {
     }
 
     pub(super) fn check_made(&self, made: &RenderOutcome) -> Result<(), ServiceError> {
-        if made.shows_key {
+        if made.holds_key {
             return Err(BodyError::HoldsKey("content").into());
         }
         self.policy.check_content(made)

@@ -8,6 +8,7 @@ use tokio::{task::spawn_blocking, time::timeout};
 
 use super::time_limits::{DEADLINE, STORE_BUDGET};
 use crate::ports::renderer::{ContentChecks, Purpose, RenderError, RenderOutcome, Renderer};
+use crate::values::edit_key::holds_key;
 use crate::values::{content::Content, markdown::render};
 
 /// A text of this length takes about a millisecond.
@@ -94,8 +95,8 @@ fn checked(source: &str, ContentChecks { blocklist, key }: &ContentChecks) -> Re
     let mut rendered = render(source);
     let shown = mem::take(&mut rendered.shown);
     let is_refused = blocklist.as_ref().is_some_and(|list| list.refuses(source, &shown.addresses));
-    let shows_key = key.as_ref().is_some_and(|key| shown.any(|text| key.occurs_in(text)));
-    RenderOutcome { rendered, is_refused, shows_key }
+    let holds_key = key.as_ref().is_some_and(|key| shown.any(|text| holds_key(text, key)));
+    RenderOutcome { rendered, is_refused, holds_key }
 }
 
 /// On the caller's thread, for tests that control the time or count instructions.
@@ -144,7 +145,7 @@ mod tests {
             let content = Content::parse(format!("{text}{}", "a".repeat(43))).unwrap();
             let checks = ContentChecks { key: Some(key.clone()), ..ContentChecks::default() };
             let made = threads().render(&content, Purpose::Write, checks).await.unwrap();
-            assert_eq!(made.shows_key, shown, "{text}");
+            assert_eq!(made.holds_key, shown, "{text}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::values::content::{Content, ContentError};
 use crate::values::details::{Details, DetailsInput, DetailsPatch, FieldError, Patch};
-use crate::values::edit_key::{EditKey, EditKeyHash, NotANewKey};
+use crate::values::edit_key::{EditKey, EditKeyHash, NotANewKey, holds_key};
 use crate::values::text_edits::{MAX_EDITS, TextEdit, TextEditError};
 use crate::values::title::{Title, TitleError};
 use crate::values::{head::PageState, timestamp::UnixMillis};
@@ -196,5 +196,5 @@ fn check_details(key: &EditKey, details: &Details) -> Body<()> {
 }
 
 pub(super) fn check_text(key: &EditKey, field: &'static str, text: &str) -> Body<()> {
-    if key.occurs_in(text) { Err(BodyError::HoldsKey(field)) } else { Ok(()) }
+    if holds_key(text, key) { Err(BodyError::HoldsKey(field)) } else { Ok(()) }
 }

@@ -78,19 +78,20 @@ impl EditKey {
     pub fn hash(&self) -> EditKeyHash {
         EditKeyHash(Sha256::digest(self.0.as_bytes()).into())
     }
+}
 
-    pub fn stands_in(text: &str) -> bool {
-        text.match_indices(PREFIX).any(|(at, _)| {
-            let after = text[at + PREFIX.len()..].bytes();
-            after.take_while(u8::is_ascii_alphanumeric).take(SECRET_CHARS).count() == SECRET_CHARS
-        })
-    }
+/// Whether something in `text` has the form of a key.
+pub fn holds_any_key(text: &str) -> bool {
+    text.match_indices(PREFIX).any(|(at, _)| {
+        let after = text[at + PREFIX.len()..].bytes();
+        after.take_while(u8::is_ascii_alphanumeric).take(SECRET_CHARS).count() == SECRET_CHARS
+    })
+}
 
-    /// Also between invisible characters. Takes time linear in the text.
-    pub fn occurs_in(&self, text: &str) -> bool {
-        let seen: String = text.chars().filter(|&c| c.is_ascii() || !is_ignorable(c)).collect();
-        seen.contains(self.reveal())
-    }
+/// Also between invisible characters. Takes time linear in the text.
+pub fn holds_key(text: &str, key: &EditKey) -> bool {
+    let seen: String = text.chars().filter(|&c| c.is_ascii() || !is_ignorable(c)).collect();
+    seen.contains(key.reveal())
 }
 
 impl EditKeyHash {
@@ -151,10 +152,10 @@ mod tests {
     #[test]
     fn a_key_occurs_in_a_text_despite_invisible_characters() {
         let key = EditKey::random(|_| 10);
-        assert!(key.occurs_in(&format!("a {} b", key.reveal())));
-        assert!(key.occurs_in(&key.reveal().replace('_', "\u{200b}_\u{ad}")));
-        assert!(!key.occurs_in(&key.reveal().replace('_', " _")));
-        assert!(!key.occurs_in(&key.reveal().replace('_', "\u{e9}_")));
+        assert!(holds_key(&format!("a {} b", key.reveal()), &key));
+        assert!(holds_key(&key.reveal().replace('_', "\u{200b}_\u{ad}"), &key));
+        assert!(!holds_key(&key.reveal().replace('_', " _"), &key));
+        assert!(!holds_key(&key.reveal().replace('_', "\u{e9}_"), &key));
     }
 
     #[test]
@@ -162,7 +163,7 @@ mod tests {
         let secret = format!("hbkABhbkAChb{}", "A".repeat(31));
         let key = EditKey::parse(&format!("{PREFIX}{secret}")).unwrap();
         for beginning in ["h", "hb", "hbk", "hbk_", "hbk_hbk", "hbk_hbkABhbk", "hbk_hbkABhbkAChb"] {
-            assert!(key.occurs_in(&format!("{beginning}{}", key.reveal())), "{beginning}");
+            assert!(holds_key(&format!("{beginning}{}", key.reveal()), &key), "{beginning}");
         }
     }
 
@@ -192,10 +193,10 @@ mod tests {
         let key = EditKey::random(|_| 10);
         let key = key.reveal();
         for text in [key, &format!("Bearer {key}"), &format!("hbk_{key}"), &format!("x{key}y"), &format!("é{key}é")] {
-            assert!(EditKey::stands_in(text), "{text}");
+            assert!(holds_any_key(text), "{text}");
         }
         for text in ["", "hbk_", &key[..46], &key[1..], &key.replacen("hbk_", "HBK_", 1), "hbk_é"] {
-            assert!(!EditKey::stands_in(text), "{text}");
+            assert!(!holds_any_key(text), "{text}");
         }
     }
 
@@ -222,7 +223,7 @@ mod tests {
                 key.reveal().chars().skip(*from).take(*length).flat_map(|c| [c.to_string(), between.clone()]).collect::<String>()
             };
             let text: String = pieces.iter().map(piece).collect();
-            prop_assert_eq!(key.occurs_in(&text), text.replace(is_ignorable, "").contains(key.reveal()));
+            prop_assert_eq!(holds_key(&text, &key), text.replace(is_ignorable, "").contains(key.reveal()));
         }
 
         #[test]

@@ -7,7 +7,7 @@ use thiserror::Error;
 use zstd::bulk::{Compressor, Decompressor};
 
 use super::head::{Live, PageHead};
-use super::{content::Content, edit_key::EditKey, language::Language, markdown::Rendered};
+use super::{content::Content, edit_key::holds_any_key, language::Language, markdown::Rendered};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
@@ -47,7 +47,7 @@ impl Page {
 
     pub fn seems_to_hold_a_key(&self) -> bool {
         let mut details = self.head.state.details.texts();
-        details.any(|(_, text)| EditKey::stands_in(text)) || EditKey::stands_in(self.text.content.as_str())
+        details.any(|(_, text)| holds_any_key(text)) || holds_any_key(self.text.content.as_str())
     }
 }
 
