@@ -121,7 +121,8 @@ fn parse_state(tag: &[u8]) -> Option<PageState> {
     let mut parts = tag.splitn(3, '-');
     let (version, updated_at, _representation) = (parts.next()?, parts.next()?, parts.next()?);
     let millis = u64::from_str_radix(updated_at, 16).ok()?.cast_signed();
-    let state = PageState { version: PageVersion::new(version.parse().ok()?), updated_at: UnixMillis::new(millis) };
+    let page_version = PageVersion::try_from(version.parse::<u64>().ok()?).ok()?;
+    let state = PageState { version: page_version, updated_at: UnixMillis::new(millis) };
     // Rust also parses `+1` and `01`.
     (format_state(state) == format!("{version}-{updated_at}")).then_some(state)
 }
@@ -140,7 +141,7 @@ mod tests {
 
     fn one_of(states: &[(u64, i64)]) -> States {
         let states = states.iter().map(|&(version, millis)| PageState {
-            version: PageVersion::new(version),
+            version: version.try_into().unwrap(),
             updated_at: UnixMillis::new(millis),
         });
         States::OneOf(states.collect())
@@ -149,7 +150,7 @@ mod tests {
     #[test]
     fn a_state_is_read_as_it_is_written_before_1970_too() {
         for millis in [i64::MIN, -1, 0, 1, i64::MAX] {
-            let state = PageState { version: PageVersion::new(7), updated_at: UnixMillis::new(millis) };
+            let state = PageState { version: PageVersion::FIRST, updated_at: UnixMillis::new(millis) };
             let tag = format!("\"{}-json.ab-identity-1\"", format_state(state));
             assert_eq!(parse_state(tag.as_bytes()), Some(state), "{tag}");
         }

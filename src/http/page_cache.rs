@@ -270,7 +270,7 @@ mod tests {
     }
 
     fn state(version: u64) -> PageState {
-        PageState { version: PageVersion::new(version), updated_at: UnixMillis::new(1) }
+        PageState { version: version.try_into().unwrap(), updated_at: UnixMillis::new(1) }
     }
 
     fn made(version: u64, representation: Representation, bytes: usize) -> CachedPage {
@@ -423,7 +423,7 @@ mod tests {
         keep(&cache, &page, later);
         keep(&cache, &page, made(1, JSON, 1));
         cache.insert_gzip(&page, &earlier, JSON, None);
-        assert_eq!(entry(&cache, &page).unwrap().page.state.version, PageVersion::new(2));
+        assert_eq!(entry(&cache, &page).unwrap().page.state.version, PageVersion::FIRST.next());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use handbill_pages::values::record::Record;
 
 /// Batches of at most this many records.
 pub fn of(records: usize) -> ScanLimit {
-    ScanLimit { records, ..ScanLimit::DEFAULT }
+    ScanLimit { records, bytes: 4 << 20 }
 }
 
 /// All records, by slug. No slug comes twice, and no batch is too long.

@@ -345,8 +345,13 @@ async fn a_damaged_text_is_named_and_can_be_taken_down() {
     assert!(error.causes().contains(damaged.head.slug.as_str()), "{}", error.causes());
     assert!(matches!(store.head(&damaged.head.slug).await, Err(StoreError::Unreadable(_))));
     assert_eq!(found(&store, &whole).await, Some(Record::Active(Arc::clone(&whole))));
-    let (good, bad): (Vec<_>, Vec<_>) =
-        store.scan(None, ScanLimit::DEFAULT).await.unwrap().records.into_iter().partition(Result::is_ok);
+    let (good, bad): (Vec<_>, Vec<_>) = store
+        .scan(None, ScanLimit { records: 256, bytes: 4 << 20 })
+        .await
+        .unwrap()
+        .records
+        .into_iter()
+        .partition(Result::is_ok);
     assert_eq!(good.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [Record::Active(Arc::clone(&whole))]);
     let names: Vec<_> = bad.into_iter().map(|record| record.unwrap_err().name).collect();
     assert_eq!(names, [damaged.head.slug.to_string()]);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use handbill_pages::ports::page_scan::{PageScan, ScanLimit};
+use handbill_pages::ports::page_scan::PageScan;
 use handbill_pages::ports::page_store::{PageStore, StoreError};
 use handbill_pages::values::record::Record;
 use handbill_pages::values::slug::Slug;
@@ -37,7 +37,7 @@ async fn a_damaged_record_is_named_and_the_scan_goes_on() {
         assert!(matches!(found, Err(StoreError::Unreadable(_))), "{found:?}");
         expected.remove(name);
     }
-    let batch = store.scan(None, ScanLimit::DEFAULT).await.unwrap();
+    let batch = store.scan(None, of(256)).await.unwrap();
     let (good, bad): (Vec<_>, Vec<_>) = batch.records.into_iter().partition(Result::is_ok);
     let good: BTreeMap<_, _> =
         good.into_iter().map(Result::unwrap).map(|record| (record.slug().to_string(), record)).collect();

@@ -28,10 +28,6 @@ pub struct ScanLimit {
     pub bytes: usize,
 }
 
-impl ScanLimit {
-    pub const DEFAULT: Self = Self { records: 256, bytes: 4 * 1024 * 1024 };
-}
-
 /// A place between two records, for the store that made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScanCursor(Vec<u8>);

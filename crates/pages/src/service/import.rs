@@ -179,7 +179,7 @@ mod tests {
     fn page(version: u64, changed_at: i64) -> Head {
         let (slug, details) = (Slug::parse("a-22222222").unwrap(), Details::default());
         let head = PageHead::first(slug, details, EditKey::random(|_| 0).hash(), UnixMillis::new(0));
-        let (version, changed_at) = (PageVersion::new(version), UnixMillis::new(changed_at));
+        let (version, changed_at) = (PageVersion::try_from(version).unwrap(), UnixMillis::new(changed_at));
         Head { version, changed_at, ..head.map_state(State::Active) }
     }
 

@@ -315,7 +315,7 @@ mod tests {
         let slug = Slug::parse("a-page-22222222").unwrap();
         let details = Details { title: title.map(|title| Title::parse(title).unwrap()), ..Details::default() };
         let head = PageHead::first(slug, details, EditKey::random(|_| 7).hash(), UnixMillis::new(-5));
-        let (version, updated_at) = (PageVersion::new(3), UnixMillis::new(1_795_235_400_123));
+        let (version, updated_at) = (PageVersion::try_from(3_u64).unwrap(), UnixMillis::new(1_795_235_400_123));
         let head = PageHead { version, updated_at, changed_at: updated_at, ..head };
         ArchivedPage { head, content: Content::parse(content.to_owned()).unwrap() }
     }
@@ -326,9 +326,9 @@ mod tests {
 
     #[test]
     fn a_state_that_no_edit_could_follow_is_refused() {
-        let of = |version, changed_at| {
+        let of = |version: u64, changed_at| {
             let mut page = archived(None, "a");
-            page.head.version = PageVersion::new(version);
+            page.head.version = version.try_into().unwrap();
             page.head.changed_at = UnixMillis::new(changed_at);
             let (_, header) = Encoder::begin(UnixMillis::new(1), "test".to_owned());
             let mut decoder = Decoder::default();
@@ -344,7 +344,7 @@ mod tests {
 
     fn tombstone(takedown: Option<Takedown>) -> Entry {
         let slug = Slug::parse("gone-33333333").unwrap();
-        Record::Deleted(Tombstone::alone(slug, PageVersion::new(2), UnixMillis::new(2), takedown))
+        Record::Deleted(Tombstone::alone(slug, PageVersion::FIRST.next(), UnixMillis::new(2), takedown))
     }
 
     fn hidden() -> Entry {

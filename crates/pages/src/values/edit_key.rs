@@ -95,10 +95,6 @@ pub fn holds_key(text: &str, key: &EditKey) -> bool {
 }
 
 impl EditKeyHash {
-    pub fn from_bytes(bytes: [u8; 32]) -> Self {
-        Self(bytes)
-    }
-
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }

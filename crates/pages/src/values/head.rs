@@ -24,10 +24,6 @@ pub struct PageVersion(u64);
 impl PageVersion {
     pub const FIRST: Self = Self(1);
 
-    pub fn new(version: u64) -> Self {
-        Self(version)
-    }
-
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))

@@ -187,7 +187,7 @@ impl Outlook {
 mod tests {
     use super::*;
     use crate::values::details::Details;
-    use crate::values::edit_key::EditKeyHash;
+    use crate::values::edit_key::EditKey;
     use crate::values::head::PageHead;
 
     fn line(kind: Kind, version: u64, at: i64) -> Line {
@@ -206,8 +206,8 @@ mod tests {
     fn stored(is_hidden: bool) -> Head {
         let takedown = Takedown::new(TakedownReason::Spam, "desk").unwrap();
         let slug = Slug::parse("a-page-22222222").unwrap();
-        let head = PageHead::first(slug, Details::default(), EditKeyHash::from_bytes([0; 32]), UnixMillis::new(10));
-        let head = Head { version: PageVersion::new(3), changed_at: UnixMillis::new(30), ..head };
+        let head = PageHead::first(slug, Details::default(), EditKey::random(|_| 0).hash(), UnixMillis::new(10));
+        let head = Head { version: PageVersion::FIRST.next().next(), changed_at: UnixMillis::new(30), ..head };
         head.map_state(|live| if is_hidden { State::Hidden(live, takedown) } else { State::Active(live) })
     }
 

@@ -27,7 +27,7 @@ async fn filled(store: &dyn PageStore, pages: usize) -> Vec<Arc<Page>> {
 #[tokio::test]
 async fn a_scan_returns_every_record_once_in_batches_of_any_size() {
     for Started { name, backend: store, _beside } in empty_stores().await {
-        let batch = store.scan(None, ScanLimit::DEFAULT).await.unwrap();
+        let batch = store.scan(None, of(256)).await.unwrap();
         assert!(batch.records.is_empty() && batch.next.is_none(), "{name}: an empty store has nothing to scan");
 
         let pages = filled(&*store, 23).await;
@@ -59,7 +59,7 @@ async fn a_cursor_of_another_store_is_refused() {
         [("SQLite", b"a-long-slug-that-ends-b-22222222".to_vec()), ("scylla", scylla), ("no store", Vec::new())];
     for Started { name, backend: store, _beside } in stores().await {
         for (owner, cursor) in &cursors {
-            let scanned = store.scan(Some(&ScanCursor::new(cursor.clone())), ScanLimit::DEFAULT).await;
+            let scanned = store.scan(Some(&ScanCursor::new(cursor.clone())), of(256)).await;
             let is_refused = matches!(scanned, Err(StoreError::Unavailable(_)));
             assert_eq!(is_refused, *owner != name, "{name}: {owner}");
         }
@@ -136,7 +136,7 @@ async fn a_write_replaces_only_the_state_it_was_compared_with() {
         }
         assert_eq!(store.lookup(&late.head.slug).await.unwrap(), Some(Record::Active(late.clone())), "{name}");
 
-        let newer = with_head(&late, |head| PageHead { version: PageVersion::new(9), ..head });
+        let newer = with_head(&late, |head| PageHead { version: PageVersion::try_from(9_u64).unwrap(), ..head });
         let stored = replace(&*store, &late.head, Record::Active(newer.clone())).await;
         assert_eq!(stored, PutResult::Done, "{name}: versions may be skipped");
         assert_eq!(store.lookup(&late.head.slug).await.unwrap(), Some(Record::Active(newer.clone())), "{name}");

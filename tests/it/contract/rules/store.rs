@@ -9,7 +9,7 @@ use handbill_pages::ports::operated_store::OperatedStore;
 use handbill_pages::ports::page_store::{ChangeListener, Expected, PutResult};
 use handbill_pages::values::content::Content;
 use handbill_pages::values::details::{Details, DetailsPatch, Patch, UnknownMembers};
-use handbill_pages::values::edit_key::EditKeyHash;
+use handbill_pages::values::edit_key::EditKey;
 use handbill_pages::values::head::{Head, Live, PageHead, PageVersion};
 use handbill_pages::values::language::Language;
 use handbill_pages::values::page::{Page, PageText};
@@ -36,12 +36,12 @@ fn unknown(member: &str) -> UnknownMembers {
 fn full_page(title: Option<Title>) -> Arc<Page> {
     let head = PageHead {
         slug: slug(),
-        version: PageVersion::new(1 << 40),
+        version: PageVersion::try_from(1_u64 << 40).unwrap(),
         created_at: UnixMillis::new(CREATED),
         updated_at: UnixMillis::new(CREATED + 1),
         changed_at: UnixMillis::new(CREATED + 2),
         state: Live {
-            key_hash: EditKeyHash::from_bytes([7; 32]),
+            key_hash: EditKey::random(|_| 7).hash(),
             details: Details { title, unknown: unknown("subtitle") },
             links: vec!["https://a.example".to_owned(), "https://b.example".to_owned()],
             renderer_version: u16::MAX,
