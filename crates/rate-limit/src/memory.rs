@@ -265,7 +265,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_window_of_the_highest_limit_pushes_out_no_other() {
-        // Those of a process with 256 MiB.
+        // The windows of a process with 256 MiB.
         let limiter = MemoryRateLimiter::within(8 << 20, Arc::new(TestClock::new()));
         for number in 0..1000 {
             limiter.count(&Attempt::new(LimitKind::Edit, TEN, client(number)));

@@ -72,7 +72,7 @@ impl ScyllaStore {
         Ok(())
     }
 
-    /// Fails with [`SchemaError::Unreadable`] while the cluster does not answer, and with [`ConnectError::SchemaWait`] before `migrate`.
+    /// [`SchemaError::Unreadable`] and [`ConnectError::SchemaWait`] may pass.
     async fn try_on(
         &self,
         session: &Arc<Session>,

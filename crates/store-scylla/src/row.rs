@@ -1,14 +1,12 @@
 //! A page or tombstone as a row of `pages`, and every statement on pages, journal and settings.
 //!
-//! Statements name keyspace and columns, so later columns change nothing. The driver must not cache a conditional
-//! write's answer columns: Cassandra adds some to a refusal.
+//! Statements name keyspace and columns, so later columns change nothing.
 
 use std::sync::Arc;
 
 use handbill_pages::ports::page_store::Cause;
 use handbill_pages::values::page::{PackedTextError, pack, unpack};
 use handbill_pages::values::{head::Head, page::Page, record::Record, slug::Slug};
-use scylla::statement::{Consistency, Statement};
 use scylla::{
     DeserializeRow, SerializeRow, client::session::Session, errors::PrepareError,
     policies::retry::FallthroughRetryPolicy, statement::prepared::PreparedStatement,
@@ -149,22 +147,12 @@ impl Statements {
         limits: &Limits,
     ) -> Result<Self, PrepareError> {
         let (quorum, serial, serial_read) = consistency.levels();
-        let plain = async |cql: String, at: Consistency| {
-            let mut statement = session.prepare(Statement::new(cql)).await?;
-            statement.set_consistency(at);
+        let prepared = async |cql: String| {
+            let mut statement = session.prepare(cql).await?;
+            statement.set_consistency(quorum);
             statement.set_request_timeout(Some(limits.operation));
             statement.set_is_idempotent(true);
             statement.set_use_cached_result_metadata(true);
-            Ok::<_, PrepareError>(statement)
-        };
-        let conditional = async |cql: String| {
-            let mut statement = session.prepare(Statement::new(cql)).await?;
-            statement.set_consistency(quorum);
-            statement.set_serial_consistency(Some(serial));
-            statement.set_request_timeout(Some(limits.operation));
-            statement.set_is_idempotent(false);
-            // After a retry, the last error does not say what the first attempt did.
-            statement.set_retry_policy(Some(Arc::new(FallthroughRetryPolicy::new())));
             Ok::<_, PrepareError>(statement)
         };
         let [pages, journal, settings] = ["pages", "journal", "settings"].map(|table| format!("{keyspace}.{table}"));
@@ -180,18 +168,27 @@ impl Statements {
         let write_line = format!("INSERT INTO {journal} ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
         let key = "day = ? AND shard = ? AND at = ? AND slug = ? AND id = ?";
         let mut statements = Self {
-            read_head: plain(heads, quorum).await?,
-            read_all: plain(rows.clone(), quorum).await?,
-            read_all_serially: plain(rows, serial_read).await?,
-            scan: plain(scan, quorum).await?,
-            write_page: conditional(write_page).await?,
-            write_journal: plain(write_line, quorum).await?,
-            settle_journal: plain(format!("UPDATE {journal} SET is_done = ? WHERE {key}"), quorum).await?,
-            read_journal_of: plain(format!("{lines} WHERE day = ? AND shard = ?"), quorum).await?,
-            read_journal: plain(lines, quorum).await?,
-            read_setting: plain(format!("SELECT value FROM {settings} WHERE name = ?"), quorum).await?,
-            change_setting: conditional(format!("UPDATE {settings} SET value = ? WHERE name = ? IF EXISTS")).await?,
+            read_head: prepared(heads).await?,
+            read_all: prepared(rows.clone()).await?,
+            read_all_serially: prepared(rows).await?,
+            scan: prepared(scan).await?,
+            write_page: prepared(write_page).await?,
+            write_journal: prepared(write_line).await?,
+            settle_journal: prepared(format!("UPDATE {journal} SET is_done = ? WHERE {key}")).await?,
+            read_journal_of: prepared(format!("{lines} WHERE day = ? AND shard = ?")).await?,
+            read_journal: prepared(lines).await?,
+            read_setting: prepared(format!("SELECT value FROM {settings} WHERE name = ?")).await?,
+            change_setting: prepared(format!("UPDATE {settings} SET value = ? WHERE name = ? IF EXISTS")).await?,
         };
+        for conditional in [&mut statements.write_page, &mut statements.change_setting] {
+            conditional.set_serial_consistency(Some(serial));
+            conditional.set_is_idempotent(false);
+            // Cassandra adds columns to a refusal.
+            conditional.set_use_cached_result_metadata(false);
+            // After a retry, the last error does not say what the first attempt did.
+            conditional.set_retry_policy(Some(Arc::new(FallthroughRetryPolicy::new())));
+        }
+        statements.read_all_serially.set_consistency(serial_read);
         statements.scan.set_page_size(SCAN_ROWS);
         statements.read_journal.set_page_size(JOURNAL_ROWS);
         statements.read_journal_of.set_page_size(JOURNAL_ROWS);

@@ -38,25 +38,21 @@ impl ScyllaStore {
                 return Ok((records, Some((last, until))));
             }
             last = Some(row.token);
-            if let Some(record) = self.scanned(row).await? {
-                bytes += record.as_ref().map_or(0, Record::bytes);
-                records.push(record);
+            let name = row.slug.clone();
+            let record = match Slug::parse(&name) {
+                Ok(slug) => connected.record_in(row, &slug).await,
+                Err(error) => Err(StoreError::Unreadable(error.into())),
+            };
+            match record {
+                Ok(record) => {
+                    bytes += record.as_ref().map_or(0, Record::bytes);
+                    records.extend(record.map(Ok));
+                }
+                Err(StoreError::Unreadable(cause)) => records.push(Err(UnreadableRecord { name, cause })),
+                Err(error) => return Err(error),
             }
         }
         Ok((records, None))
-    }
-
-    async fn scanned(&self, row: WholeRow) -> Result<Option<Result<Record, UnreadableRecord>>, StoreError> {
-        let name = row.slug.clone();
-        let record = match Slug::parse(&name) {
-            Ok(slug) => self.connected()?.record_in(row, &slug).await,
-            Err(error) => Err(StoreError::Unreadable(error.into())),
-        };
-        match record {
-            Ok(record) => Ok(record.map(Ok)),
-            Err(StoreError::Unreadable(cause)) => Ok(Some(Err(UnreadableRecord { name, cause }))),
-            Err(error) => Err(error),
-        }
     }
 }
 

@@ -105,7 +105,7 @@ fn words(title: &str) -> String {
 pub const SECRET_BYTES: usize = 32;
 
 /// The secret of a deployment, with which a key and title give a slug (contract, decision 22), so that a repeated create
-/// finds its page. Who lacks the secret can neither test a guessed key against a slug nor choose an address.
+/// finds its page. Without the secret, nobody can test a guessed key against a slug or choose an address.
 #[derive(Clone)]
 pub struct SlugSecret(Zeroizing<[u8; SECRET_BYTES]>);
 
