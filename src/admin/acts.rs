@@ -7,7 +7,7 @@ use futures_util::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 
 use super::api::{AdminApi, Refusal, failure, operator, parse};
-use handbill_pages::service::ActOutcome;
+use handbill_pages::service::{ActOutcome, OperatorAct};
 use handbill_pages::values::slug::{SUFFIX_ALPHABET, SUFFIX_CHARS, Slug};
 use handbill_pages::values::takedown::{Takedown, TakedownReason};
 use handbill_pages::values::{details::UnknownMembers, record::Record};
@@ -41,7 +41,7 @@ pub struct ActResult {
     pub detail: Option<String>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(super) enum Action {
     TakeDown,
     Hide,
@@ -55,34 +55,34 @@ pub(super) async fn act(
 ) -> Result<Json<Vec<ActResult>>, Refusal> {
     let ActRequest { pages, reason, by } = parse(&body)?;
     let by = operator(&by)?;
-    if reason.is_none() != (action == Action::Show) {
-        return Err(Refusal::invalid(
-            "Takedowns and hidden pages need a `reason`; pages that are shown again have none.",
-        ));
-    }
     let takedown = reason.map(|reason| Takedown { reason, by: by.clone(), unknown: UnknownMembers::new() });
-    let results = stream::iter(pages).map(|page| on_one(&api, page, action, takedown.as_ref(), &by));
+    let act = match (action, &takedown) {
+        (Action::TakeDown, Some(takedown)) => OperatorAct::TakeDown(takedown),
+        (Action::Hide, Some(takedown)) => OperatorAct::Hide(takedown),
+        (Action::Show, None) => OperatorAct::Show(&by),
+        (Action::TakeDown | Action::Hide, None) | (Action::Show, Some(_)) => {
+            return Err(Refusal::invalid(
+                "Takedowns and hidden pages need a `reason`; pages that are shown again have none.",
+            ));
+        }
+    };
+    let results = stream::iter(pages).map(|page| on_one(&api, page, act));
     Ok(Json(results.buffered(AT_ONCE).collect().await))
 }
 
-async fn on_one(api: &AdminApi, page: String, action: Action, takedown: Option<&Takedown>, by: &str) -> ActResult {
+async fn on_one(api: &AdminApi, page: String, act: OperatorAct<'_>) -> ActResult {
     let slug = match slug_in(&page) {
         Ok(slug) => slug,
         Err(reason) => {
             return ActResult { page, outcome: "not_a_slug".into(), is_as_wanted: false, detail: Some(reason) };
         }
     };
-    let done = match takedown {
-        Some(takedown) if action == Action::TakeDown => api.operators.take_down(&slug, takedown).await,
-        Some(takedown) => api.operators.hide(&slug, takedown).await,
-        None => api.operators.show(&slug, by).await,
+    let (name, now, before) = match act {
+        OperatorAct::TakeDown(_) => ("takedown", "taken_down", "already_deleted"),
+        OperatorAct::Hide(_) => ("hide", "hidden", "already_hidden"),
+        OperatorAct::Show(_) => ("show", "shown", "already_shown"),
     };
-    let (name, now, before) = match action {
-        Action::TakeDown => ("takedown", "taken_down", "already_deleted"),
-        Action::Hide => ("hide", "hidden", "already_hidden"),
-        Action::Show => ("show", "shown", "already_shown"),
-    };
-    let (outcome, detail) = match done {
+    let (outcome, detail) = match api.operators.act(&slug, act).await {
         Ok(ActOutcome::Done(Record::Deleted(_))) => (now, None),
         Ok(ActOutcome::Done(record)) => (now, since(&record)),
         Ok(ActOutcome::Already(record @ (Record::Active(_) | Record::Hidden(..)))) => (before, since(&record)),
@@ -94,9 +94,12 @@ async fn on_one(api: &AdminApi, page: String, action: Action, takedown: Option<&
         }
         Err(error) => ("failed", Some(failure(&error).1)),
     };
-    let reason = takedown.map(|takedown| takedown.reason.code());
+    let (reason, by) = match act {
+        OperatorAct::TakeDown(takedown) | OperatorAct::Hide(takedown) => (Some(takedown.reason.code()), &*takedown.by),
+        OperatorAct::Show(by) => (None, by),
+    };
     api.log_act(name, Some(slug.clone()), reason, by.to_owned(), outcome).await;
-    let is_as_wanted = outcome != "failed" && (action != Action::Show || [now, before].contains(&outcome));
+    let is_as_wanted = outcome != "failed" && (reason.is_some() || [now, before].contains(&outcome));
     ActResult { page: slug.to_string(), outcome: outcome.into(), is_as_wanted, detail }
 }
 

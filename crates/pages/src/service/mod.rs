@@ -54,7 +54,7 @@ use instruments::Observed;
 pub use instruments::{
     CALL, CallLabels, CallMetrics, DecisionLabels, Durations, HISTOGRAM_BUCKETS, TRACES, durations, seconds,
 };
-pub use moderation::{ActOutcome, Found, Moderation};
+pub use moderation::{ActOutcome, Found, Moderation, OperatorAct};
 pub use oauth::{TokenClient, TokenForm};
 pub use policy::{PublishingPolicy, RefusalLabels};
 use read::ReadBudget;

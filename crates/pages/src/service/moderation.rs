@@ -38,10 +38,10 @@ pub enum ActOutcome {
 
 /// Is done to any version of a page.
 #[derive(Clone, Copy)]
-enum OperatorAct<'a> {
+pub enum OperatorAct<'a> {
     TakeDown(&'a Takedown),
     Hide(&'a Takedown),
-    /// By this operator.
+    /// Shows a hidden page again, by this operator.
     Show(&'a str),
 }
 
@@ -114,21 +114,7 @@ impl Moderation {
     }
 
     /// May be tried again after an error.
-    pub async fn take_down(&self, slug: &Slug, takedown: &Takedown) -> Result<ActOutcome, ServiceError> {
-        self.act(slug, OperatorAct::TakeDown(takedown)).await
-    }
-
-    /// May be tried again after an error.
-    pub async fn hide(&self, slug: &Slug, takedown: &Takedown) -> Result<ActOutcome, ServiceError> {
-        self.act(slug, OperatorAct::Hide(takedown)).await
-    }
-
-    /// Shows a hidden page again. May be tried again after an error.
-    pub async fn show(&self, slug: &Slug, by: &str) -> Result<ActOutcome, ServiceError> {
-        self.act(slug, OperatorAct::Show(by)).await
-    }
-
-    async fn act(&self, slug: &Slug, act: OperatorAct<'_>) -> Result<ActOutcome, ServiceError> {
+    pub async fn act(&self, slug: &Slug, act: OperatorAct<'_>) -> Result<ActOutcome, ServiceError> {
         let deadline = deadline();
         until(deadline, async {
             loop {
