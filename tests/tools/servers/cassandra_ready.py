@@ -88,8 +88,8 @@ def look(port, hosts):
         raise NotReady(f"{len(schemas)} versions of the schema")
 
 
-try:
-    look(int(sys.argv[1]), sys.argv[2:])
-except (NotReady, OSError) as reason:
-    print(reason, file=sys.stderr)
-    sys.exit(1)
+if __name__ == "__main__":
+    try:
+        look(int(sys.argv[1]), sys.argv[2:])
+    except (NotReady, OSError) as reason:
+        sys.exit(str(reason))
