@@ -17,7 +17,7 @@ use tempfile::{TempDir, tempdir};
 pub(super) struct User {
     pub(super) server: Server,
     home: TempDir,
-    _data: TempDir,
+    data: TempDir,
 }
 
 impl User {
@@ -31,7 +31,7 @@ impl User {
             [] => Server::start(data.path(), &[]),
             limits => Server::start_as(handbill(limits), data.path(), &[]),
         };
-        Self { server, home, _data: data }
+        Self { server, home, data }
     }
 
     fn origin(&self) -> String {
@@ -249,7 +249,7 @@ fn a_page_whose_answer_was_lost_is_found_and_not_made_again() {
     let listed = user.done(&["list"], "");
     let names_both = listed.contains(published.trim_end()) && listed.contains(created);
     assert!(listed.lines().count() == 2 && names_both, "{listed}");
-    let User { server, _data: data, .. } = user;
+    let User { server, data, .. } = user;
     server.stop();
     let server = Server::start(data.path(), &[]);
     assert!(server.announcement[2].ends_with("(2 pages, 0 deletions)"), "{:?}", server.announcement);
@@ -541,6 +541,18 @@ fn several_pages_are_deleted_at_once_or_none() {
     for slug in &slugs {
         user.fails(&["get", slug], "", 3);
     }
+}
+
+#[test]
+fn a_page_that_was_only_hidden_keeps_its_key() {
+    let user = User::new();
+    let slug = user.published("one");
+    let data = user.data.path().to_str().unwrap();
+    user.done(&["hide", "--reason", "spam", "--by", "desk", &slug, "--data-dir", data], "");
+    let message = user.fails(&["delete", "--yes", &slug], "", 3);
+    assert!(message.contains("handbill key --forget"), "{message}");
+    user.done(&["show", "--by", "desk", &slug, "--data-dir", data], "");
+    user.done(&["delete", "--yes", &slug], "");
 }
 
 #[test]

@@ -251,11 +251,14 @@ fn delete(DeleteArgs { pages, yes, connection }: &DeleteArgs, agent: &Agent) -> 
     }
     let api = Api { agent, wait: connection.wait };
     for (page, key, _) in &pages {
-        match api.call(&Method::DELETE, page, &authorized(key), None) {
-            // The page is deleted already, so its key is useless.
-            Ok(_) | Err(ClientError::NoPage(_)) => {}
-            Err(error) => return Err(error),
-        }
+        api.call(&Method::DELETE, page, &authorized(key), None).map_err(|error| match error {
+            // Operators can show a hidden page again.
+            ClientError::NoPage(message) => ClientError::NoPage(format!(
+                "{message} Its key stays saved; `handbill key --forget {}` removes it",
+                page.url()
+            )),
+            error => error,
+        })?;
         connection.keys()?.forget(page)?;
         hint(&format!("Deleted {}.", page.url()));
     }
