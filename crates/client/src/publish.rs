@@ -72,7 +72,7 @@ fn begin(keys: &KeyFile, server: &Origin, body: &Map<String, Value>) -> Result<(
 
 /// Whether nothing was stored. If the page may exist, only Handbill itself can say so, not a proxy.
 fn is_refused(status: u16, may_exist: bool) -> bool {
-    status == 400 || ((300..500).contains(&status) && status != 429 && !may_exist)
+    status == 400 || ((300..500).contains(&status) && !may_exist)
 }
 
 /// A server may answer anything.
@@ -129,11 +129,11 @@ mod tests {
 
     #[test]
     fn a_key_is_forgotten_once_its_text_was_surely_not_stored() {
-        for status in [301, 400, 403, 404, 413, 431] {
+        for status in [301, 400, 403, 404, 413, 429, 431] {
             assert!(is_refused(status, false), "{status}");
             assert_eq!(is_refused(status, true), status == 400, "{status} after a lost answer");
         }
-        for status in [200, 429, 500, 503] {
+        for status in [200, 500, 503] {
             assert!(!is_refused(status, false), "{status}");
         }
     }
