@@ -73,6 +73,7 @@ fn an_agent_changes_a_page_later_without_its_key() {
         assert_eq!(names, ["create_page", "delete_page", "get_page", "update_page", "list_pages"]);
         assert_eq!(tools[3]["inputSchema"]["required"], json!(["slug"]));
         assert_eq!(tools[0]["outputSchema"]["required"], json!(["slug", "url", "created_at"]));
+        assert_eq!(tools[0]["outputSchema"]["properties"].get("edit_key"), None, "no result shows it");
         let created = agent.call("create_page", &json!({"title": "By an agent", "content": "One."}));
         assert!(!created.to_string().contains("hbk_"), "the key stays on this machine");
         drop(agent);
@@ -86,8 +87,11 @@ fn an_agent_changes_a_page_later_without_its_key() {
         assert_eq!(user.done(&["get", created["slug"].as_str().unwrap()], ""), "Two.");
         agent.call("delete_page", &json!({"slug": created["slug"]}));
         assert_eq!(agent.call("list_pages", &json!({})), json!({"pages": []}));
-        let unknown = agent.ask("tools/call", json!({"name": "update_page", "arguments": {"slug": "a-page-22222222"}}));
-        assert_eq!(unknown["result"]["isError"], true, "{unknown}");
+        for (slug, code) in [("a-page-22222222", "not_found"), (created["slug"].as_str().unwrap(), "gone")] {
+            let absent = agent.ask("tools/call", json!({"name": "update_page", "arguments": {"slug": slug}}));
+            let error: Value = serde_json::from_str(absent["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
+            assert_eq!((&absent["result"]["isError"], &error["error"]), (&json!(true), &json!(code)), "{absent}");
+        }
         let skill = agent.ask("resources/read", json!({"uri": "skill://handbill/SKILL.md"}));
         assert!(
             skill["result"]["contents"][0]["text"].as_str().unwrap().starts_with("---\nname: handbill\n"),
@@ -96,7 +100,10 @@ fn an_agent_changes_a_page_later_without_its_key() {
         // What the server says of keys is true here too.
         for described in [&tools[0]["description"], &tools[3]["inputSchema"]["properties"]["edit_key"]["description"]] {
             assert!(
-                described.as_str().unwrap().ends_with("no result shows one, and no call needs one."),
+                described
+                    .as_str()
+                    .unwrap()
+                    .ends_with("The user sees a page's edit link with `handbill key --link <url>`."),
                 "{described}"
             );
         }

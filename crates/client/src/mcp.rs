@@ -24,7 +24,8 @@ const VERSION_IN_META: &str = "io.modelcontextprotocol/protocolVersion";
 const LIST_PAGES: &str = "list_pages";
 
 /// Follows what a server says, of any version.
-const KEYS_ARE_SAVED: &str = " Here, edit keys are saved on this machine: no result shows one, and no call needs one.";
+const KEYS_ARE_SAVED: &str = " Here, edit keys are saved on this machine: no result shows one, and no call needs one. \
+    The user sees a page's edit link with `handbill key --link <url>`.";
 
 const NO_KEY: &str = "No key for this page is saved here; list_pages shows the pages that can be changed.";
 
@@ -74,11 +75,10 @@ impl Bridge<'_> {
         {
             return self.create(&message, draft).map(Some);
         }
-        if is_change && let Some(page) = self.page_without_key(&message) {
-            let Some(saved) = self.keys.find(&page)? else {
-                let refusal = json!({"error": "missing_key", "message": NO_KEY, "status": 401});
-                return Ok(Some(result(&message, &refusal, true)));
-            };
+        if is_change
+            && let Some(page) = self.page_without_key(&message)
+            && let Some(saved) = self.keys.find(&page)?
+        {
             message["params"]["arguments"]["edit_key"] = saved.edit_key.into();
         }
         let Some(mut answer) = self.forward(&message, &method)? else { return Ok(None) };
@@ -90,6 +90,9 @@ impl Bridge<'_> {
             ("tools/list", _) => describe_saved_keys(&mut answer),
             (_, "delete_page") => self.forget(&answer),
             _ => {}
+        }
+        if is_change {
+            advise_of_missing_key(&mut answer);
         }
         Ok(Some(answer))
     }
@@ -197,6 +200,17 @@ fn append(answer: &mut Value, pointer: &str, words: &str) {
     }
 }
 
+/// The server knows first whether there is such a page.
+fn advise_of_missing_key(answer: &mut Value) {
+    let Some(Value::String(text)) = answer.pointer_mut("/result/content/0/text") else { return };
+    if let Ok(mut error) = serde_json::from_str::<Value>(text)
+        && error["error"] == "missing_key"
+    {
+        error["message"] = NO_KEY.into();
+        *text = error.to_string();
+    }
+}
+
 fn describe_saved_keys(answer: &mut Value) {
     // An error has no tools.
     let Some(tools) = answer.pointer_mut("/result/tools").and_then(Value::as_array_mut) else { return };
@@ -205,6 +219,9 @@ fn describe_saved_keys(answer: &mut Value) {
             if let Some(required) = tool.pointer_mut(schema).and_then(Value::as_array_mut) {
                 required.retain(|name| name != "edit_key");
             }
+        }
+        if let Some(results) = tool.pointer_mut("/outputSchema/properties").and_then(Value::as_object_mut) {
+            results.remove("edit_key");
         }
         append(tool, "/description", KEYS_ARE_SAVED);
         append(tool, "/inputSchema/properties/edit_key/description", KEYS_ARE_SAVED);
