@@ -9,7 +9,6 @@ use handbill_test_support::client::{
 use handbill_test_support::environment::TEST_TIMEOUT;
 use handbill_test_support::server::Server;
 use serde_json::json;
-use tempfile::{TempDir, tempdir};
 
 const READERS: usize = 400;
 
@@ -18,19 +17,6 @@ const MIB: f64 = 1024.0 * 1024.0;
 const ATTACKER: (&str, &str) = ("X-Forwarded-For", "198.51.100.1");
 
 const HONEST: (&str, &str) = ("X-Forwarded-For", "198.51.100.2");
-
-fn server() -> (TempDir, Server) {
-    let directory = tempdir().unwrap();
-    let options = ["--trusted-proxies", "127.0.0.0/8"];
-    let server = Server::start(directory.path(), &options);
-    (directory, server)
-}
-
-/// A page with long answers: each of its characters is escaped twice.
-fn worst_page(server: &Server) -> String {
-    let created = post(server.address, "Worst", &"\"".repeat(60_000)).unwrap();
-    created.json()["slug"].as_str().unwrap().to_owned()
-}
 
 fn get_page(slug: &str) -> Vec<u8> {
     let call = tool_call("get_page", &json!({"slug": slug}));
@@ -68,27 +54,20 @@ fn peak(server: &Server) -> f64 {
     line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() * 1024.0
 }
 
-fn get_page_beside(slug: &str, member: &str, value: &str) -> Vec<u8> {
+fn get_page_beside(slug: &str, value: &str) -> Vec<u8> {
     let call = format!(
         r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-            "params": {{"_meta": {{"{member}": {value}}}, "name": "get_page", "arguments": {{"slug": "{slug}"}}}}}}"#
+            "params": {{"_meta": {{"x": {value}}}, "name": "get_page", "arguments": {{"slug": "{slug}"}}}}}}"#
     );
     request_bytes("POST", "/mcp", &[JSON, MCP_ACCEPT, ATTACKER], call.as_bytes())
 }
 
-fn form_post(target: &str, body: &[u8]) -> Vec<u8> {
-    request_bytes("POST", target, &[("Content-Type", "text/markdown"), ("Accept", "application/json"), ATTACKER], body)
-}
-
-/// Among the texts that take a renderer the most memory.
-fn long_text() -> String {
-    "<a@b.c>".repeat(14_000)
-}
-
 #[test]
 fn readers_previews_and_nested_json_at_once_fit_into_240_mib() {
-    let (_directory, server) = server();
-    let slug = worst_page(&server);
+    let server = Server::temporary(&["--trusted-proxies", "127.0.0.0/8"]);
+    // Its answers are long: each of its characters is escaped twice.
+    let worst = post(server.address, "Worst", &"\"".repeat(60_000)).unwrap().json();
+    let slug = worst["slug"].as_str().unwrap();
     assert_honest_clients_are_served(&server);
     let (wide, deep) = (vec![r#"{"":{"":0}}"#; 10_300].join(","), "[".repeat(60_000) + &"]".repeat(60_000));
     let nested = [format!("[{wide}]"), deep, format!("[{}]", "{},".repeat(40_000) + "0")];
@@ -96,9 +75,13 @@ fn readers_previews_and_nested_json_at_once_fit_into_240_mib() {
         let body = format!(r#"{{"title": "T", "content": "c", "x": {value}}}"#);
         request_bytes("POST", "/api/pages", &[JSON, ATTACKER], body.as_bytes())
     });
-    let calls = nested.iter().map(|value| get_page_beside(&slug, "x", value));
+    let calls = nested.iter().map(|value| get_page_beside(slug, value));
     let refused: Vec<_> = posts.chain(calls).collect();
-    let reads = [get_page(&slug), form_post("/?action=preview", long_text().as_bytes()), refused[3].clone()];
+    // Among the texts that take a renderer the most memory.
+    let long = "<a@b.c>".repeat(14_000);
+    let of_form = [("Content-Type", "text/markdown"), ("Accept", "application/json"), ATTACKER];
+    let preview = request_bytes("POST", "/?action=preview", &of_form, long.as_bytes());
+    let reads = [get_page(slug), preview, refused[3].clone()];
     let crowd = |requests: &[Vec<u8>], rounds: usize| -> Vec<Connection> {
         let sent = (0..rounds).flat_map(|_| requests).map(|request| {
             let mut connection = Connection::open(server.address).unwrap();

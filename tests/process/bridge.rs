@@ -93,17 +93,13 @@ fn an_agent_changes_a_page_later_without_its_key() {
             assert_eq!((&absent["result"]["isError"], &error["error"]), (&json!(true), &json!(code)), "{absent}");
         }
         let skill = agent.ask("resources/read", json!({"uri": "skill://handbill/SKILL.md"}));
-        assert!(
-            skill["result"]["contents"][0]["text"].as_str().unwrap().starts_with("---\nname: handbill\n"),
-            "{skill}"
-        );
+        let text = skill["result"]["contents"][0]["text"].as_str().unwrap();
+        assert!(text.starts_with("---\nname: handbill\n"), "{text}");
         // What the server says of keys is true here too.
         for described in [&tools[0]["description"], &tools[3]["inputSchema"]["properties"]["edit_key"]["description"]] {
+            let described = described.as_str().unwrap();
             assert!(
-                described
-                    .as_str()
-                    .unwrap()
-                    .ends_with("The user sees a page's edit link with `handbill key --link <url>`."),
+                described.ends_with("The user sees a page's edit link with `handbill key --link <url>`."),
                 "{described}"
             );
         }

@@ -8,22 +8,13 @@ use std::process::{Command, Stdio};
 
 use handbill_store_sqlite::JOURNAL_FILE;
 use handbill_test_support::client::{Connection, get, post, request};
-use handbill_test_support::server::{Server, handbill, program, run, text};
+use handbill_test_support::server::{FREE_PORTS, Server, handbill, program, refused, run, text, with_data};
 use serde_json::Value;
 use tempfile::tempdir;
 
-const FREE_PORTS: [&str; 4] = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
-
-/// Runs a command that must be refused with exit code 2 and one line. Returns the line.
 fn refusal(command: Command) -> String {
-    let what = format!("{command:?}");
-    let output = run(command, b"");
-    let line = text(&output.stderr).to_owned();
-    assert_eq!(output.status.code(), Some(2), "{what}: {line}");
-    assert_eq!(text(&output.stdout), "", "{what}");
-    assert!(line.starts_with("handbill: ") && line.ends_with('\n'), "{what}: {line}");
-    assert_eq!(line.lines().count(), 1, "{what}: {line}");
-    line
+    println!("{command:?}");
+    refused(&run(command, b"")).to_owned()
 }
 
 #[test]
@@ -38,9 +29,7 @@ fn the_program_has_its_own_settings_of_the_allocator() {
 }
 
 fn refused_with(data_dir: &Path) -> String {
-    let mut command = handbill(FREE_PORTS);
-    command.arg("--data-dir").arg(data_dir);
-    refusal(command)
+    refusal(with_data(handbill(FREE_PORTS), data_dir))
 }
 
 /// The types of the settings and their tests say which values make sense.
@@ -50,14 +39,11 @@ fn a_value_that_makes_no_sense_is_refused_with_its_option_and_a_value_that_works
         ("listen", "localhost:80", "127.0.0.1:8080"),
         ("admin-listen", ":9090", "127.0.0.1:8080"),
         ("allowed-hosts", "a.example,b c", "pages.example"),
-        ("allowed-hosts", "https://*.a.example", "https://app.example"),
         ("base-url", "https://a.example/path", "https://pages.example"),
-        ("base-url", "ftp://a.example", "https://pages.example"),
         ("mcp-base-url", "https://mcp.pages.example/mcp", "https://pages.example"),
         ("site-links", "imprint=https://a.example/", "terms=URL"),
         ("trusted-proxies", "10.0.0.0/8,nonsense", "10.0.0.0/8"),
         ("cache-size", "512mb", "64MiB"),
-        ("cache-size", "99999999999999999999GiB", "64MiB"),
         ("max-connections", "0", "4096"),
         ("max-connections", "x", "4096"),
         ("edge-max-age", "301s", "1m"),
@@ -69,7 +55,6 @@ fn a_value_that_makes_no_sense_is_refused_with_its_option_and_a_value_that_works
         ("edit-limit", "1000001", "60"),
         ("token-limit", "1.5", "60"),
         ("limit-networks", "10.0.0.0/8=0", "192.0.2.0/24=30"),
-        ("limit-networks", "2001:db8::/65=2", "192.0.2.0/24=30"),
         ("rate-window", "1500ms", "1h"),
         ("rate-window", "x", "1h"),
         ("otlp-endpoint", "http://u:p@c.example", "http://collector:4318"),
@@ -124,7 +109,6 @@ fn settings_that_cannot_work_are_refused_and_so_by_the_check() {
         (&scylla, &["--scylla-ca-file", &missing], "--scylla-ca-file"),
         (&scylla, &["--scylla-client-cert-file", &empty], "--scylla-ca-file"),
         (&[], &["--redis-url", "nonsense"], "--redis-url"),
-        (&[], &["--mcp-base-url", "http://127.0.0.1:24999"], "--mcp-base-url"),
         (&redis, &["--redis-client-cert-file", &empty], "rediss://"),
     ] {
         let own = [&base[..], with, wrong].concat();
@@ -142,7 +126,6 @@ fn settings_that_cannot_work_are_refused_and_so_by_the_check() {
 
 #[test]
 fn an_empty_variable_counts_as_not_set() {
-    let directory = tempdir().unwrap();
     let help = run(handbill(["serve", "--help"]), b"");
     let variables = text(&help.stdout).split("[env: ").skip(1).map(|rest| rest.split(['=', ']']).next().unwrap());
     let mut command = handbill(["--create-limit", "0"]);
@@ -152,7 +135,7 @@ fn an_empty_variable_counts_as_not_set() {
         count += 1;
     }
     assert!(count > 30, "{count}");
-    let server = Server::start_as(command, directory.path(), &[]);
+    let server = Server::temporary_as(command, &[]);
     assert_eq!(post(server.address, "Started", "x").unwrap().status, 201);
 }
 
@@ -246,9 +229,7 @@ fn a_port_in_use_is_refused_with_one_line() {
     let address = taken.local_addr().unwrap().to_string();
     let directory = tempdir().unwrap();
     for (option, other) in [("--listen", "--admin-listen"), ("--admin-listen", "--listen")] {
-        let mut command = handbill([option, &address, other, "127.0.0.1:0"]);
-        command.arg("--data-dir").arg(directory.path());
-        let line = refusal(command);
+        let line = refusal(with_data(handbill([option, &address, other, "127.0.0.1:0"]), directory.path()));
         assert!(line.contains(&address) && line.contains(option), "{line}");
     }
 }
@@ -275,11 +256,10 @@ fn a_data_directory_that_cannot_be_one_is_refused_with_one_line() {
 
 #[test]
 fn a_flag_beats_a_variable_and_an_unknown_one_is_warned_about() {
-    let directory = tempdir().unwrap();
     let mut command = handbill(["--base-url", "https://flag.example"]);
     command.env("HANDBILL_LISTTEN", "nonsense").env("HANDBILL_BASE_URL", "https://variable.example");
     command.env("HANDBILL_CREATE_LIMIT", "1");
-    let server = Server::start_as(command, directory.path(), &[]);
+    let server = Server::temporary_as(command, &[]);
     server.wait_for_log("HANDBILL_LISTTEN");
     let page = post(server.address, "From the flag", "x").unwrap().json();
     assert!(page["url"].as_str().unwrap().starts_with("https://flag.example/"), "{page}");
@@ -295,8 +275,7 @@ fn the_version_is_that_of_the_package() {
 
 #[test]
 fn render_writes_what_a_page_would_hold() {
-    let directory = tempdir().unwrap();
-    let server = Server::start(directory.path(), &[]);
+    let server = Server::temporary(&[]);
     let markdown = "A *first* page with <b>no</b> markup and a [link](https://a.example/).";
     let page = post(server.address, "Rendered", markdown).unwrap().json();
     let path = format!("/api/pages/{}", page["slug"].as_str().unwrap());
@@ -312,8 +291,7 @@ fn render_writes_what_a_page_would_hold() {
 
 #[test]
 fn openapi_prints_what_the_service_serves() {
-    let directory = tempdir().unwrap();
-    let server = Server::start(directory.path(), &["--base-url", "https://pages.example"]);
+    let server = Server::temporary(&["--base-url", "https://pages.example"]);
     let openapi = || handbill(["openapi", "--base-url", "https://pages.example"]);
     let output = run(openapi(), b"");
     assert!(output.status.success());
@@ -326,8 +304,7 @@ fn openapi_prints_what_the_service_serves() {
 
 #[test]
 fn healthcheck_tells_a_process_that_lives_from_none() {
-    let directory = tempdir().unwrap();
-    let server = Server::start(directory.path(), &[]);
+    let server = Server::temporary(&[]);
     let check = |address: &str| run(handbill(["healthcheck", "--admin-listen", address]), b"");
     let port = server.admin.port();
     for address in [format!("127.0.0.1:{port}"), format!("0.0.0.0:{port}")] {
@@ -382,9 +359,8 @@ fn the_start_says_where_everything_is_and_its_curl_publishes() {
 
 #[test]
 fn a_public_service_without_a_contact_for_reports_starts_with_a_warning() {
-    let directory = tempdir().unwrap();
     let warns = |settings: &[&str]| {
-        let (status, _, log) = Server::start(directory.path(), settings).stop();
+        let (status, _, log) = Server::temporary(settings).stop();
         assert!(status.success(), "{log}");
         log.contains("--abuse-contact")
     };
@@ -398,14 +374,13 @@ fn a_lost_database_stops_the_start_without_new_store() {
     let directory = tempdir().unwrap();
     let lost = r#"{"kind":"delete","slug":"a-page-22222222","version":2,"at":"2026-11-21T04:30:00.123Z"}"#;
     fs::write(directory.path().join(JOURNAL_FILE), format!("{lost}\n")).unwrap();
-    let data = directory.path().to_str().unwrap();
-    let own = ["--data-dir", data, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
-    let line = refusal(handbill([&["serve"][..], &own].concat()));
+    let line = refused_with(directory.path());
     assert!(line.contains("a journal and no database") && line.contains("--new-store"), "{line}");
     let server = Server::start(directory.path(), &["--new-store"]);
     assert!(server.announcement[2].ends_with("(0 pages, 1 deletion)"), "{:?}", server.announcement);
     server.stop();
-    let line = refusal(handbill([&["serve", "--new-store"][..], &own].concat()));
+    let again = handbill([&FREE_PORTS[..], &["--new-store"]].concat());
+    let line = refusal(with_data(again, directory.path()));
     assert!(line.contains("leave --new-store out"), "{line}");
 }
 
@@ -415,8 +390,8 @@ fn serving_goes_on_where_nobody_reads_what_it_says() {
     // The server cannot report its port here, so it gets one that was free a moment ago, at an address that nobody else
     // uses.
     let address = TcpListener::bind("127.83.71.2:0").unwrap().local_addr().unwrap();
-    let mut command = handbill(["--listen", &address.to_string(), "--admin-listen", "127.0.0.1:0", "--log", "trace"]);
-    command.arg("--data-dir").arg(directory.path());
+    let command = handbill(["--listen", &address.to_string(), "--admin-listen", "127.0.0.1:0", "--log", "trace"]);
+    let mut command = with_data(command, directory.path());
     let broken_pipe = || {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
@@ -441,9 +416,8 @@ fn the_check_of_settings_listens_nowhere_and_touches_no_store() {
     let folder = tempdir().unwrap();
     let data = folder.path().join("data");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut command = handbill(["serve", "--check-config", "--listen", &taken.local_addr().unwrap().to_string()]);
-    command.arg("--data-dir").arg(&data);
-    let output = run(command, b"");
+    let check = handbill(["serve", "--check-config", "--listen", &taken.local_addr().unwrap().to_string()]);
+    let output = run(with_data(check, &data), b"");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert_eq!((text(&output.stdout), text(&output.stderr)), ("The settings are valid.\n", ""));
     assert!(!data.exists());

@@ -2,20 +2,13 @@
 
 use std::time::Instant;
 
-use handbill_test_support::client::{Answer, Connection, JSON, bearer, get, post, request, request_bytes};
+use handbill_test_support::client::{Connection, JSON, bearer, get, post, request, request_bytes};
 use handbill_test_support::environment::TEST_TIMEOUT;
 use handbill_test_support::server::{Server, handbill_after};
-use tempfile::{TempDir, tempdir};
-
-fn server() -> (TempDir, Server) {
-    let directory = tempdir().unwrap();
-    let server = Server::start(directory.path(), &[]);
-    (directory, server)
-}
 
 #[test]
 fn a_head_over_16_kib_is_answered_431_in_words() {
-    let (_directory, server) = server();
+    let server = Server::temporary(&[]);
     let large = |bytes| request(server.address, "GET", "/", &[("X-Large", &"x".repeat(bytes))], b"");
     assert_eq!(large(15 * 1024).unwrap().status, 200);
     for bytes in [16 * 1024, 17 * 1024] {
@@ -28,7 +21,7 @@ fn a_head_over_16_kib_is_answered_431_in_words() {
 
 #[test]
 fn a_request_without_one_host_is_answered_400_in_words() {
-    let (_directory, server) = server();
+    let server = Server::temporary(&[]);
     for headers in ["", "Host:\r\n", "Host: a b\r\n", "Host: user@a\r\n", "Host: a\r\nHost: a\r\n"] {
         for target in ["/api/pages/a-22222222", "/mcp"] {
             let mut connection = Connection::open(server.address).unwrap();
@@ -39,16 +32,9 @@ fn a_request_without_one_host_is_answered_400_in_words() {
     }
 }
 
-/// The first answer to a request whose body is declared and not sent.
-fn answer_to_head(server: &Server, method: &str, target: &str, headers: &[(&str, &str)]) -> Answer {
-    let mut connection = Connection::open(server.address).unwrap();
-    connection.send(request_bytes(method, target, headers, b"")).unwrap();
-    connection.answer().unwrap()
-}
-
 #[test]
 fn a_declared_length_over_the_limit_is_answered_in_its_turn() {
-    let (_directory, server) = server();
+    let server = Server::temporary(&[]);
     let created = post(server.address, "A page", "x").unwrap().json();
     let (slug, key) = (created["slug"].as_str().unwrap(), bearer(created["edit_key"].as_str().unwrap()));
     let (page, nowhere) = (format!("/api/pages/{slug}"), "/api/pages/nothing-22222222");
@@ -62,7 +48,10 @@ fn a_declared_length_over_the_limit_is_answered_in_its_turn() {
             ("PATCH", &page, &[JSON], (401, "missing_key")),
             ("PATCH", &page, &[JSON, key], (413, "body_too_large")),
         ] {
-            let answer = answer_to_head(&server, method, target, &[headers, expected].concat());
+            // The body is declared and not sent.
+            let mut connection = Connection::open(server.address).unwrap();
+            connection.send(request_bytes(method, target, &[headers, expected].concat(), b"")).unwrap();
+            let answer = connection.answer().unwrap();
             assert_eq!(answer.status, problem.0, "{method} {target}: {}", answer.text());
             assert!(answer.text().contains(problem.1) && answer.closes(), "{method} {target}: {}", answer.text());
         }
@@ -71,7 +60,7 @@ fn a_declared_length_over_the_limit_is_answered_in_its_turn() {
 
 #[test]
 fn errors_reach_clients_that_send_a_body_too_large_or_where_none_is_read() {
-    let (_directory, server) = server();
+    let server = Server::temporary(&[]);
     let body = vec![b' '; 4 * 1024 * 1024];
     let long = "x".repeat(17 * 1024);
     for (method, target, headers, problem) in [
@@ -92,7 +81,7 @@ fn errors_reach_clients_that_send_a_body_too_large_or_where_none_is_read() {
 
 #[test]
 fn the_body_of_a_delete_is_read_and_ignored() {
-    let (_directory, server) = server();
+    let server = Server::temporary(&[]);
     let large = vec![b'x'; 200_000];
     for (body, closes) in [(&b"{\"unknown\": 1}"[..], false), (&large, true)] {
         let created = post(server.address, "A page", "x").unwrap().json();
@@ -109,8 +98,7 @@ fn the_body_of_a_delete_is_read_and_ignored() {
 
 #[test]
 fn few_file_descriptors_lower_the_number_of_connections() {
-    let directory = tempdir().unwrap();
-    let server = Server::start_as(handbill_after("ulimit -n 64"), directory.path(), &["--create-limit", "0"]);
+    let server = Server::temporary_as(handbill_after("ulimit -n 64"), &["--create-limit", "0"]);
     let crowd: Vec<_> = (0..100).map(|_| Connection::open(server.address).unwrap()).collect();
     // The admin port has descriptors of its own, so it answers even when the public listener takes no more.
     assert_eq!(request(server.admin, "GET", "/readyz", &[], b"").unwrap().status, 200);

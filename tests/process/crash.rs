@@ -12,7 +12,7 @@ use handbill_test_support::environment::setting;
 use handbill_test_support::histories::transport::Network;
 use handbill_test_support::histories::workload::{Chance, Plan, run};
 use handbill_test_support::port::Port;
-use handbill_test_support::server::{Server, handbill};
+use handbill_test_support::server::{FREE_PORTS, Server, handbill, with_data};
 use rand::TryRng;
 use rand::rngs::SysRng;
 use rusqlite::Connection as Database;
@@ -44,7 +44,6 @@ async fn every_acknowledged_change_survives_being_killed() {
         progress.more(100).await;
     })
     .await;
-    println!("{outcome}");
     outcome.assert_linearizable();
     assert!(server.stop().0.success());
     check_files(directory.path());
@@ -68,8 +67,7 @@ fn being_killed_while_it_makes_its_directory_leaves_a_good_one() {
     let directory = tempdir().unwrap();
     for round in 0..10 {
         let data = directory.path().join(round.to_string());
-        let mut command = handbill(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"]);
-        let mut child = command.arg(&data).spawn().unwrap();
+        let mut child = with_data(handbill(FREE_PORTS), &data).spawn().unwrap();
         // The first file in the directory shows that the server has begun. How far it gets is left to chance.
         let has_begun = || fs::read_dir(&data).is_ok_and(|mut files| files.next().is_some());
         while round % 2 == 0 && child.try_wait().unwrap().is_none() && !has_begun() {}

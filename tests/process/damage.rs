@@ -6,10 +6,8 @@ use std::process::{Command, Stdio};
 use handbill_store_sqlite::DATABASE_FILE;
 use handbill_test_support::client::{get, post};
 use handbill_test_support::pages::damage;
-use handbill_test_support::server::{Server, handbill, noise, on, program, refused, run, text};
+use handbill_test_support::server::{FREE_PORTS, Server, handbill, noise, on, program, refused, run, text, with_data};
 use tempfile::tempdir;
-
-const FREE_PORTS: [&str; 4] = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
 
 /// The program in a mount namespace of its own, where `mount` is run first. It ends with the process.
 fn handbill_with(mount: &str) -> Command {
@@ -31,9 +29,8 @@ fn a_damaged_file_stops_the_start_with_one_line() {
     for bytes in [cut, overwritten, b"text\n".repeat(5000)] {
         fs::write(&path, &bytes).unwrap();
         let lines = ["text", "json"].map(|format| {
-            let mut command = handbill(FREE_PORTS);
-            command.args(["--log-format", format, "--data-dir"]).arg(directory.path());
-            refused(&run(command, b"")).to_owned()
+            let start = handbill([&FREE_PORTS[..], &["--log-format", format]].concat());
+            refused(&run(with_data(start, directory.path()), b"")).to_owned()
         });
         assert_eq!(lines[0], lines[1]);
         assert_eq!(fs::read(&path).unwrap(), bytes, "it is left as it is");
@@ -136,8 +133,8 @@ fn a_read_only_volume_stops_the_start_with_one_line() {
     let before = fs::read(directory.path().join(DATABASE_FILE)).unwrap();
     let place = directory.path().display();
     let mut command = handbill_with(&format!("mount --bind '{place}' '{place}' && mount -o remount,ro,bind '{place}'"));
-    command.args(FREE_PORTS).arg("--data-dir").arg(directory.path());
-    let output = run(command, b"");
+    command.args(FREE_PORTS);
+    let output = run(with_data(command, directory.path()), b"");
     assert!(refused(&output).contains("Read-only file system"), "{output:?}");
     assert_eq!(fs::read(directory.path().join(DATABASE_FILE)).unwrap(), before);
 }

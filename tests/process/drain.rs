@@ -72,8 +72,7 @@ fn each_signal_finishes_what_is_in_flight_and_refuses_the_new() {
 
 #[test]
 fn during_the_delay_requests_go_on_and_a_second_signal_exits() {
-    let directory = tempdir().unwrap();
-    let mut server = Server::start(directory.path(), &["--drain-delay", "1h", "--drain-timeout", "1h"]);
+    let mut server = Server::temporary(&["--drain-delay", "1h", "--drain-timeout", "1h"]);
     assert_eq!(get(server.admin, "/readyz").unwrap().json()["ready"], true);
     let mut kept = Connection::open(server.address).unwrap();
     assert!(!kept.get("/").unwrap().closes());
@@ -86,22 +85,17 @@ fn during_the_delay_requests_go_on_and_a_second_signal_exits() {
     assert!(get(server.admin, "/metrics").unwrap().text().contains("handbill_draining 1"));
     assert_eq!(post(server.address, "During the delay", "x").unwrap().status, 201);
     assert!(kept.get("/").unwrap().closes(), "a connection that was kept is told to go");
-    signal_until_it_ends(&mut server, Signal::TERM);
+    // A second signal counts only a second after the first.
+    while server.child.try_wait().unwrap().is_none() {
+        server.signal(Signal::TERM);
+    }
     let (status, ..) = server.finish();
     assert_eq!(status.code(), Some(1));
 }
 
-/// A second signal counts only a second after the first.
-fn signal_until_it_ends(server: &mut Server, signal: Signal) {
-    while server.child.try_wait().unwrap().is_none() {
-        server.signal(signal);
-    }
-}
-
 #[test]
 fn a_request_still_in_flight_after_the_timeout_is_cut_off() {
-    let directory = tempdir().unwrap();
-    let server = Server::start(directory.path(), &["--drain-timeout", "0s"]);
+    let server = Server::temporary(&["--drain-timeout", "0s"]);
     let _upload = Upload::begin(server.address, "Never finished");
     server.signal(Signal::TERM);
     let (status, ..) = server.finish();
@@ -123,8 +117,7 @@ fn a_store_that_closes_slowly_causes_no_error() {
 
 #[test]
 fn a_hangup_is_ignored() {
-    let directory = tempdir().unwrap();
-    let server = Server::start(directory.path(), &[]);
+    let server = Server::temporary(&[]);
     server.signal(Signal::HUP);
     assert_eq!(get(server.admin, "/readyz").unwrap().status, 200);
     server.signal(Signal::TERM);

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, PipeReader};
 use std::thread;
 
 use handbill_test_support::client::{Connection, get, post};
-use handbill_test_support::server::{Server, Watchdog, handbill, handbill_after, pid};
+use handbill_test_support::server::{FREE_PORTS, Server, Watchdog, handbill, handbill_after, pid, with_data};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
@@ -14,8 +14,7 @@ use super::connections::until_metrics;
 
 #[test]
 fn logs_are_json_with_one_line_for_each_request_and_its_id() {
-    let directory = tempdir().unwrap();
-    let server = Server::start(directory.path(), &[]);
+    let server = Server::temporary(&[]);
     let mut ids = HashSet::new();
     for target in ["/", "/robots.txt", "/nowhere/at/all", "/api/pages/nothing-22222222?secret=sesame"] {
         let answer = get(server.address, target).unwrap();
@@ -46,9 +45,9 @@ fn logs_are_json_with_one_line_for_each_request_and_its_id() {
 #[test]
 fn all_that_a_start_says_is_json_without_a_terminal() {
     let directory = tempdir().unwrap();
-    let mut command = handbill(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"]);
+    let mut command = with_data(handbill([&["serve"][..], &FREE_PORTS].concat()), directory.path());
     let (output, writer) = std::io::pipe().unwrap();
-    command.arg(directory.path()).stdout(writer.try_clone().unwrap()).stderr(writer);
+    command.stdout(writer.try_clone().unwrap()).stderr(writer);
     let mut child = command.spawn().unwrap();
     drop(command);
     let watchdog = Watchdog::over(&child);
@@ -63,8 +62,7 @@ fn all_that_a_start_says_is_json_without_a_terminal() {
 
 #[test]
 fn text_not_written_to_a_terminal_has_no_escape_sequences() {
-    let directory = tempdir().unwrap();
-    let server = Server::start(directory.path(), &["--log-format", "text"]);
+    let server = Server::temporary(&["--log-format", "text"]);
     get(server.address, "/").unwrap();
     let (_, _, log) = server.stop();
     assert!(log.contains("answered") && !log.contains('\u{1b}'), "{log}");
@@ -115,8 +113,8 @@ fn an_act_waits_for_a_log_that_nobody_reads_and_no_client_does() {
     // One more than the process has threads for clients.
     let acts: Vec<_> = (0..=thread::available_parallelism().unwrap().get())
         .map(|_| {
-            let mut act = handbill(["takedown", "--reason", "spam", "--by", "desk", slug]);
-            act.arg("--data-dir").arg(directory.path()).spawn().unwrap()
+            let act = handbill(["takedown", "--reason", "spam", "--by", "desk", slug]);
+            with_data(act, directory.path()).spawn().unwrap()
         })
         .collect();
     let acted = |line: &str| {

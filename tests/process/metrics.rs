@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use handbill_test_support::client::{JSON, MCP_ACCEPT, bearer, get, page_json, post, request, tool_call};
-use handbill_test_support::server::{Server, handbill, run};
+use handbill_test_support::server::{Server, handbill, on};
 use serde_json::json;
 use tempfile::tempdir;
 
@@ -59,9 +59,7 @@ fn a_scrape_holds_exactly_what_is_documented() {
     let server = Server::start_as(command, &directory.path().join("data"), &[]);
     ask_around(&server);
     post(server.address, "Refused", "https://blocked.example/").unwrap();
-    let mut inspect = handbill(["inspect", "nothing-22222222", "--data-dir"]);
-    inspect.arg(directory.path().join("data"));
-    run(inspect, b"");
+    on(&directory.path().join("data"), ["inspect", "nothing-22222222"]);
     request(server.address, "POST", "/?action=preview", &[("Content-Type", "text/markdown")], b"# T").unwrap();
     let documented = documented();
     let routes = &documented["http_server_request_duration_seconds"]["http_route"];

@@ -81,7 +81,7 @@ fn a_command_without_a_process_says_in_one_line_what_to_do() {
         &[&["takedown", "a-page-22222222", "--reason", "spam"][..], &by].concat(),
     ] {
         let output = on(folder.path(), command);
-        assert!(refused(&output).contains("no process answers at") && output.stdout.is_empty(), "{output:?}");
+        assert!(refused(&output).contains("no process answers at"), "{output:?}");
     }
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
 }
@@ -278,10 +278,8 @@ fn an_import_that_is_refused_says_why_and_not_that_the_process_ended() {
         let refused = run(service.asking(["import", "-"]), archive.as_bytes());
         let reason = text(&refused.stderr);
         assert_eq!(refused.status.code(), Some(1), "{reason}");
-        assert!(
-            !reason.contains("the process at") && reason.contains("import --after 0 can import the rest"),
-            "{reason}"
-        );
+        assert!(!reason.contains("the process at"), "{reason}");
+        assert!(reason.contains("import --after 0 can import the rest"), "{reason}");
     }
 }
 

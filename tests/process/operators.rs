@@ -104,10 +104,8 @@ fn an_act_whose_command_is_interrupted_is_done_logged_counted_and_in_the_journal
     let server = Server::start(&data, &[]);
     let gone: HashSet<_> = pages.iter().filter(|slug| status(server.address, &format!("/{slug}")) == 410).collect();
     let logged = acts(&log);
-    assert_eq!(
-        logged.iter().filter_map(|act| act["slug"].as_str()).collect::<HashSet<_>>(),
-        gone.iter().map(|slug| &***slug).collect()
-    );
+    let slugs: HashSet<_> = logged.iter().filter_map(|act| act["slug"].as_str()).collect();
+    assert_eq!(slugs, gone.iter().map(|slug| &***slug).collect());
     let journal = fs::read_to_string(data.join(JOURNAL_FILE)).unwrap();
     assert_eq!((logged.len(), journal.lines().count()), (gone.len(), gone.len()));
     assert_eq!(gone.len(), pages.len());

@@ -52,8 +52,7 @@ fn publish_three(server: &Server, commands: &str) {
 
 #[test]
 fn the_readmes_shell_lines_publish() {
-    let directory = tempdir().unwrap();
-    let server = Server::start(directory.path(), &[]);
+    let server = Server::temporary(&[]);
     let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
     let (_, rest) = readme.split_once("<!-- shell: run by a test -->\n```sh\n").expect("the README has the lines");
     let (commands, _) = rest.split_once("\n```\n").unwrap();
@@ -63,8 +62,7 @@ fn the_readmes_shell_lines_publish() {
 
 #[test]
 fn the_shell_lines_of_the_help_page_publish() {
-    let directory = tempdir().unwrap();
-    let server = Server::start(directory.path(), &[]);
+    let server = Server::temporary(&[]);
     let help = get(server.address, "/help").unwrap();
     let (_, rest) = help.text().split_once("<pre tabindex=\"0\"><code>").unwrap();
     let (commands, _) = rest.split_once("</code>").unwrap();

@@ -9,7 +9,6 @@ use handbill_test_support::server::{Server, handbill};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use serde_json::{Value, json};
-use tempfile::tempdir;
 
 use crate::collector::{Collector, Manner, attributes};
 
@@ -21,10 +20,10 @@ const NEXT_TO_NONE: [(&str, &str); 2] =
     [("OTEL_TRACES_SAMPLER", "parentbased_traceidratio"), ("OTEL_TRACES_SAMPLER_ARG", "0.000000001")];
 
 /// A server with limits, so that all of a publish is seen, and with these variables of the SDK. It sends its traces to `collector`.
-fn sampling(variables: &[(&str, &str)], collector: &Collector, directory: &tempfile::TempDir, args: &[&str]) -> Server {
+fn sampling(variables: &[(&str, &str)], collector: &Collector, args: &[&str]) -> Server {
     let mut command = handbill(["--otlp-endpoint", &collector.endpoint()]);
     command.envs(variables.iter().copied());
-    Server::start_as(command, directory.path(), args)
+    Server::temporary_as(command, args)
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
@@ -52,8 +51,8 @@ fn answered(log: &str) -> Vec<Value> {
 
 #[test]
 fn one_publish_is_one_trace_with_a_span_for_each_step() {
-    let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
-    let server = sampling(&[], &collector, &directory, &[]);
+    let collector = Collector::start(Manner::Takes);
+    let server = sampling(&[], &collector, &[]);
     let answer = post(server.address, "Traced", "x").unwrap();
     assert_eq!(answer.status, 201);
     let (status, _, log) = server.stop();
@@ -63,18 +62,16 @@ fn one_publish_is_one_trace_with_a_span_for_each_step() {
     let root = named(&spans, "POST /api/pages");
     assert_eq!((root.kind(), root.parent_span_id.len()), (SpanKind::Server, 0));
     let id = answer.header("x-request-id").unwrap();
-    assert_eq!(
-        attributes(&root.attributes),
-        pairs(&[
-            ("handbill.request_id", id),
-            ("http.request.method", "POST"),
-            ("http.response.status_code", "201"),
-            ("http.route", "/api/pages"),
-            ("network.protocol.name", "http"),
-            ("network.protocol.version", "1.1"),
-            ("url.scheme", "http"),
-        ])
-    );
+    let expected = pairs(&[
+        ("handbill.request_id", id),
+        ("http.request.method", "POST"),
+        ("http.response.status_code", "201"),
+        ("http.route", "/api/pages"),
+        ("network.protocol.name", "http"),
+        ("network.protocol.version", "1.1"),
+        ("url.scheme", "http"),
+    ]);
+    assert_eq!(attributes(&root.attributes), expected);
     let of_store = |operation| {
         pairs(&[
             ("db.collection.name", "pages"),
@@ -123,10 +120,10 @@ fn publish_by_tool(server: &Server, meta: &Value) {
 
 #[test]
 fn a_request_continues_the_sampled_trace_of_a_trusted_proxy() {
-    let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
+    let collector = Collector::start(Manner::Takes);
     // The server samples almost none of the traces that it begins itself, so a span is exported only because of the
     // proxy.
-    let server = sampling(&NEXT_TO_NONE, &collector, &directory, &["--trusted-proxies", "127.0.0.0/8"]);
+    let server = sampling(&NEXT_TO_NONE, &collector, &["--trusted-proxies", "127.0.0.0/8"]);
     let ask = |path: &str, flags: &str| {
         let traceparent = format!("00-{TRACE_ID}-{PARENT_ID}-{flags}");
         request(server.address, "GET", path, &[("Traceparent", traceparent.as_str())], b"").unwrap();
@@ -146,8 +143,8 @@ fn a_stranger_does_not_choose_what_is_sampled() {
     let traceparent = format!("00-{TRACE_ID}-{PARENT_ID}-01");
     // A trusted proxy passes the message on as it came, whoever wrote it.
     for proxies in [&[][..], &["--trusted-proxies", "127.0.0.0/8"]] {
-        let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
-        let server = sampling(&NEXT_TO_NONE, &collector, &directory, proxies);
+        let collector = Collector::start(Manner::Takes);
+        let server = sampling(&NEXT_TO_NONE, &collector, proxies);
         if proxies.is_empty() {
             request(server.address, "GET", "/", &[("Traceparent", traceparent.as_str())], b"").unwrap();
         }
@@ -167,8 +164,7 @@ fn a_collector_that_hangs_refuses_or_is_absent_changes_nothing() {
         ("hanging", hanging.endpoint()),
         ("refusing", refusing.endpoint()),
     ] {
-        let directory = tempdir().unwrap();
-        let server = Server::start_as(handbill(["--otlp-endpoint", &endpoint]), directory.path(), &[]);
+        let server = Server::temporary_as(handbill(["--otlp-endpoint", &endpoint]), &[]);
         for round in 0..5 {
             let page = post(server.address, &format!("Round {round}"), "x").unwrap();
             assert_eq!(page.status, 201, "{what}");

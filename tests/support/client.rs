@@ -1,6 +1,6 @@
 //! A small HTTP/1.1 client over one socket, which can also send bytes that are not HTTP.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use serde_json::Value;
@@ -37,10 +37,7 @@ impl Answer {
     }
 }
 
-pub struct Connection {
-    stream: TcpStream,
-    received: Vec<u8>,
-}
+pub struct Connection(BufReader<TcpStream>);
 
 impl Connection {
     pub fn open(address: SocketAddr) -> io::Result<Self> {
@@ -52,12 +49,12 @@ impl Connection {
     }
 
     pub fn over(stream: TcpStream) -> Self {
-        Self { stream, received: Vec::new() }
+        Self(BufReader::new(stream))
     }
 
     /// Reads one request, or one answer that gives its length, as it came.
     pub fn message(&mut self) -> io::Result<Vec<u8>> {
-        let mut message = self.until(b"\r\n\r\n")?;
+        let mut message = self.head()?;
         let head = String::from_utf8_lossy(&message).to_ascii_lowercase();
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
         message.extend(self.take(length.unwrap_or(0))?);
@@ -65,7 +62,7 @@ impl Connection {
     }
 
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
-        self.stream.write_all(bytes.as_ref())
+        self.0.get_mut().write_all(bytes.as_ref())
     }
 
     pub fn request(&mut self, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> io::Result<Answer> {
@@ -83,8 +80,7 @@ impl Connection {
 
     /// Reads one answer, which has no body if it answers HEAD.
     pub fn answer_to(&mut self, method: &str) -> io::Result<Answer> {
-        let head = self.until(b"\r\n\r\n")?;
-        let head = String::from_utf8(head).map_err(io::Error::other)?;
+        let head = String::from_utf8(self.head()?).map_err(io::Error::other)?;
         let mut lines = head.trim_end().lines();
         let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok());
         let status: u16 = status.ok_or_else(|| io::Error::other(format!("no status in {head:?}")))?;
@@ -105,43 +101,26 @@ impl Connection {
 
     /// Reads until the connection ends. A reset is an error.
     pub fn rest(&mut self) -> io::Result<Vec<u8>> {
-        let mut rest = std::mem::take(&mut self.received);
-        self.stream.read_to_end(&mut rest)?;
+        let mut rest = Vec::new();
+        self.0.read_to_end(&mut rest)?;
         Ok(rest)
     }
 
-    fn until(&mut self, end: &[u8]) -> io::Result<Vec<u8>> {
-        loop {
-            if let Some(at) = self.received.windows(end.len()).position(|window| window == end) {
-                return self.take(at + end.len());
+    /// Reads to the end of a head. As in each read of a `BufReader`, a signal of a child that ended is no error.
+    fn head(&mut self) -> io::Result<Vec<u8>> {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            if self.0.read_until(b'\n', &mut head)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            self.receive()?;
         }
+        Ok(head)
     }
 
     fn take(&mut self, bytes: usize) -> io::Result<Vec<u8>> {
-        while self.received.len() < bytes {
-            self.receive()?;
-        }
-        Ok(self.received.drain(..bytes).collect())
-    }
-
-    fn receive(&mut self) -> io::Result<()> {
-        let mut space = [0; 16 * 1024];
-        // A read with a timeout ends early at a signal, such as that of a child that ended.
-        let read = loop {
-            match self.stream.read(&mut space) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => break read?,
-            }
-        };
-        match read {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            bytes => {
-                self.received.extend_from_slice(&space[..bytes]);
-                Ok(())
-            }
-        }
+        let mut taken = vec![0; bytes];
+        self.0.read_exact(&mut taken)?;
+        Ok(taken)
     }
 }
 
@@ -173,7 +152,6 @@ pub fn page_json(title: &str, content: &str) -> String {
     serde_json::json!({"title": title, "content": content}).to_string()
 }
 
-/// The message with which an MCP client calls a tool.
 pub fn tool_call(tool: &str, arguments: &Value) -> String {
     let params = serde_json::json!({"name": tool, "arguments": arguments});
     serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string()

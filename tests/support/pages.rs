@@ -73,7 +73,6 @@ pub async fn replace<S>(store: &(impl PageStore + ?Sized), head: &Head<S>, next:
     store.put(Expected::page(head), next, None).await.unwrap()
 }
 
-/// Damages the row of the page under `slug` in the SQLite store in `data_dir`.
 pub fn damage(data_dir: &Path, slug: &str) {
     let database = Connection::open(data_dir.join(DATABASE_FILE)).unwrap();
     assert_eq!(database.execute("UPDATE pages SET checksum = checksum + 1 WHERE slug = ?1", [slug]).unwrap(), 1);

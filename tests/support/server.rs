@@ -14,9 +14,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
+use tempfile::{TempDir, tempdir};
 
 use crate::client::get;
 use crate::environment::TEST_TIMEOUT;
+
+pub const FREE_PORTS: [&str; 4] = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
 
 /// The binary under test, which Cargo builds beside the folder of the test programs.
 pub fn program() -> String {
@@ -80,10 +83,11 @@ pub fn succeeded(output: &Output) -> &str {
     text(&output.stdout)
 }
 
-/// The one line of a command that was refused.
+/// The one line of a command that was refused, with exit code 2 and nothing else.
 pub fn refused(output: &Output) -> &str {
     let line = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{line}");
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""), "{line}");
+    assert!(line.starts_with("handbill: ") && line.ends_with('\n'), "{line}");
     assert_eq!(line.lines().count(), 1, "{line}");
     line
 }
@@ -102,6 +106,7 @@ pub struct Server {
     pub announcement: Vec<String>,
     stdout: Option<JoinHandle<String>>,
     log: Log,
+    data: Option<TempDir>,
 }
 
 impl Server {
@@ -110,10 +115,22 @@ impl Server {
         Self::start_as(handbill(["--create-limit", "0", "--edit-limit", "0"]), data_dir, args)
     }
 
+    /// Starts as [`Server::start`] does, with a data directory that goes with the server.
+    pub fn temporary(args: &[&str]) -> Self {
+        Self::temporary_as(handbill(["--create-limit", "0", "--edit-limit", "0"]), args)
+    }
+
+    pub fn temporary_as(command: Command, args: &[&str]) -> Self {
+        let data = tempdir().expect("a folder");
+        let mut server = Self::start_as(command, data.path(), args);
+        server.data = Some(data);
+        server
+    }
+
     /// Starts `command`, which runs the binary, on free ports.
-    pub fn start_as(mut command: Command, data_dir: &Path, args: &[&str]) -> Self {
-        command.args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"]).arg(data_dir);
-        command.args(args);
+    pub fn start_as(command: Command, data_dir: &Path, args: &[&str]) -> Self {
+        let mut command = with_data(command, data_dir);
+        command.args(FREE_PORTS).args(args);
         Self::spawn(command)
     }
 
@@ -139,7 +156,7 @@ impl Server {
         let address = address_in(&announcement[0], "listens on http://");
         let admin = address_in(&announcement[1], "Operators: http://");
         let stdout = thread::spawn(move || stdout.collect());
-        Self { child, address, admin, announcement, stdout: Some(stdout), log }
+        Self { child, address, admin, announcement, stdout: Some(stdout), log, data: None }
     }
 
     pub fn ready(&self) {
@@ -207,6 +224,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        drop(self.data.take());
         if thread::panicking() {
             eprintln!("{}", self.log.to_end());
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use handbill_pages::ports::clock::Clock;
 use handbill_pages::values::timestamp::UnixMillis;
+use handbill_test_support::histories::workload::Chance;
 
 /// The time at which every test starts: 2026-11-21T04:30:00.123Z.
 const START: i64 = 1_795_235_400_123;
@@ -49,16 +50,15 @@ impl Clock for TestClock {
 
 const SEED: u64 = 0x0068_616e_6462_696c;
 
-/// The same bytes for every test, in the order in which they are drawn (`SplitMix64`).
-#[derive(Debug)]
+/// The same bytes for every test, in the order in which they are drawn.
 pub(crate) enum TestRng {
-    Running(u64),
+    Running(Chance),
     Stuck,
 }
 
 impl TestRng {
     pub(crate) fn new() -> Self {
-        Self::Running(SEED)
+        Self::Running(Chance::new(SEED))
     }
 
     /// Starts over: the next numbers are the first ones again.
@@ -73,13 +73,7 @@ impl TestRng {
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         match self {
             Self::Stuck => bytes.fill(0),
-            Self::Running(counter) => bytes.fill_with(|| {
-                *counter = counter.wrapping_add(0x9e37_79b9_7f4a_7c15);
-                let mut mixed = *counter;
-                mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-                mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-                (mixed ^ (mixed >> 31)).to_le_bytes()[0]
-            }),
+            Self::Running(chance) => bytes.fill_with(|| chance.below(256).to_le_bytes()[0]),
         }
     }
 }

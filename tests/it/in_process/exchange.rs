@@ -168,9 +168,7 @@ impl Answer {
     pub(crate) fn retry_after(&self) -> u64 {
         self.header("retry-after").parse().unwrap()
     }
-}
 
-impl Answer {
     #[track_caller]
     pub(crate) fn decoded(&self) -> Self {
         let mut plain = self.clone();

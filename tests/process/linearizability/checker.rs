@@ -3,18 +3,14 @@
 use std::time::Instant;
 
 use handbill_test_support::histories::history::History;
-use handbill_test_support::histories::page::{Answer, Call, Text};
+use handbill_test_support::histories::page::{Answer, Call, Shown, Text};
 
 fn text(text: &str) -> Text {
     text.into()
 }
 
 fn page(version: u64, title: &str, content: &str) -> Answer {
-    Answer::Page { version, title: Some(text(title)), content: text(content) }
-}
-
-fn retitle(title: &str) -> Call {
-    Call::Patch { title: Some(Some(text(title))), content: None, if_match: None }
+    Answer::Page(Shown { version, title: Some(text(title)), content: text(content) })
 }
 
 fn rewrite(content: &str) -> Call {
@@ -54,7 +50,8 @@ fn the_time_of_the_last_change_grows_with_each_version() {
     for (third, is_possible) in [("2026-01-01T00:00:00.002Z", true), ("2026-01-01T00:00:00.001Z", false)] {
         let history = created();
         told(&history, rewrite("d"), page(2, "t", "d"));
-        told(&history, retitle("u"), page(3, "u", "d"));
+        let retitle = Call::Patch { title: Some(Some(text("u"))), content: None, if_match: None };
+        told(&history, retitle, page(3, "u", "d"));
         history.dated(2, "2026-01-01T00:00:00.001Z");
         history.dated(3, third);
         assert_eq!(history.is_possible(), is_possible, "{history}");

@@ -53,7 +53,6 @@ fn sqlite() -> Arc<dyn PageStore> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn replicas_over_one_store_behave_as_one_page_each() {
     let outcome = run_over(sqlite(), plan()).await;
-    println!("{outcome}");
     outcome.assert_linearizable();
     assert!(outcome.answered >= plan().calls);
     outcome.assert_no_failures();
@@ -67,7 +66,6 @@ async fn a_process_behaves_as_one_page_each_and_ends_when_told_to() {
     let once_told = async |mut progress: Progress| progress.more(plan.calls).await;
     let network = Network { public: vec![process.address], operators: vec![directory.path().join("admin.sock")] };
     let outcome = run(&network, plan, once_told).await;
-    println!("{outcome}");
     outcome.assert_linearizable();
     outcome.assert_no_failures();
     assert!(process.stop().0.success());
@@ -83,7 +81,6 @@ async fn a_store_that_leaves_its_callers_in_the_dark_is_not_broken() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn replicas_that_ask_for_heads_behave_as_one_page_each() {
     let outcome = run_over(Arc::new(FaultyStore::new(sqlite(), Fault::TextsApart)), plan()).await;
-    println!("{outcome}");
     outcome.assert_linearizable();
     outcome.assert_no_failures();
 }
