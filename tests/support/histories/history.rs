@@ -38,7 +38,6 @@ pub struct ServiceError {
 }
 
 impl ServiceError {
-    /// The failure in `response`, which gives `answer`, if it is a failure.
     pub fn of(began: Instant, answer: &Answer, response: &io::Result<Response<Bytes>>) -> Option<Self> {
         let failed = matches!(answer, Answer::Unknown | Answer::NothingChanged);
         failed.then(|| Self {
@@ -59,7 +58,6 @@ struct Calls {
     moments: usize,
     /// The time of the last change that was shown with each version. Its form is fixed, so it sorts as text.
     dates: BTreeMap<u64, String>,
-    /// Whether a version was shown with two times.
     is_dated_twice: bool,
 }
 

@@ -33,6 +33,14 @@ pub enum Call {
     TakeDown,
 }
 
+/// What a reader sees of a page.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Shown {
+    pub version: u64,
+    pub title: Option<Text>,
+    pub content: Text,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The page was created, or found again in this version.
@@ -41,11 +49,7 @@ pub enum Answer {
     },
     /// The page has another title or content by now, or was deleted.
     KeyInUse,
-    Page {
-        version: u64,
-        title: Option<Text>,
-        content: Text,
-    },
+    Page(Shown),
     Deleted,
     NotFound,
     Gone,
@@ -62,17 +66,9 @@ pub enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     Absent,
-    Active {
-        version: u64,
-        title: Option<Text>,
-        content: Text,
-    },
-    /// The page as it would be shown again, but for its version.
-    Hidden {
-        version: u64,
-        title: Option<Text>,
-        content: Text,
-    },
+    Active(Shown),
+    /// The page as it would be shown again.
+    Hidden(Shown),
     Deleted,
 }
 
@@ -82,38 +78,37 @@ impl State {
         match (self, call) {
             (Self::Absent, Call::Create { title, content }) => {
                 let (title, content) = (Some(Arc::clone(title)), Arc::clone(content));
-                (Answer::Created { version: 1 }, Self::Active { version: 1, title, content })
+                (Answer::Created { version: 1 }, Self::Active(Shown { version: 1, title, content }))
             }
-            (
-                Self::Active { version, title: Some(title), content },
-                Call::Create { title: sent_title, content: sent_content },
-            ) if (title, content) == (sent_title, sent_content) => {
-                (Answer::Created { version: *version }, self.clone())
+            (Self::Active(page), Call::Create { title, content })
+                if (page.title.as_ref(), &page.content) == (Some(title), content) =>
+            {
+                (Answer::Created { version: page.version }, self.clone())
             }
             (_, Call::Create { .. }) => (Answer::KeyInUse, self.clone()),
             (_, Call::Hide | Call::Show | Call::TakeDown) => {
                 let (outcome, next) = self.after_operator(call);
                 (Answer::Outcome(outcome.to_owned()), next)
             }
-            (Self::Hidden { .. }, _) => (Answer::Gone, self.clone()),
+            (Self::Hidden(_), _) => (Answer::Gone, self.clone()),
             (Self::Absent, _) => (Answer::NotFound, Self::Absent),
             (Self::Deleted, _) => (Answer::Gone, Self::Deleted),
             (
-                Self::Active { version, .. },
+                Self::Active(page),
                 Call::Patch { if_match: Some(required), .. } | Call::Delete { if_match: Some(required) },
-            ) if required != version => (Answer::PreconditionFailed, self.clone()),
-            (Self::Active { .. }, Call::Get | Call::Patch { title: None, content: None, .. }) => {
-                (self.shown(), self.clone())
+            ) if *required != page.version => (Answer::PreconditionFailed, self.clone()),
+            (Self::Active(page), Call::Get | Call::Patch { title: None, content: None, .. }) => {
+                (Answer::Page(page.clone()), self.clone())
             }
-            (Self::Active { version, title, content }, Call::Patch { title: new_title, content: new_content, .. }) => {
-                let next = Self::Active {
-                    version: version + 1,
-                    title: new_title.clone().unwrap_or_else(|| title.clone()),
-                    content: new_content.clone().unwrap_or_else(|| content.clone()),
+            (Self::Active(page), Call::Patch { title, content, .. }) => {
+                let next = Shown {
+                    version: page.version + 1,
+                    title: title.clone().unwrap_or_else(|| page.title.clone()),
+                    content: content.clone().unwrap_or_else(|| page.content.clone()),
                 };
-                (next.shown(), next)
+                (Answer::Page(next.clone()), Self::Active(next))
             }
-            (Self::Active { .. }, Call::Delete { .. }) => (Answer::Deleted, Self::Deleted),
+            (Self::Active(_), Call::Delete { .. }) => (Answer::Deleted, Self::Deleted),
         }
     }
 
@@ -122,25 +117,11 @@ impl State {
         match (self, call) {
             (Self::Absent, _) => ("not_found", Self::Absent),
             (Self::Deleted, _) => ("already_deleted", Self::Deleted),
-            (Self::Active { .. } | Self::Hidden { .. }, Call::TakeDown) => ("taken_down", Self::Deleted),
-            (Self::Active { version, title, content }, Call::Hide) => {
-                ("hidden", Self::Hidden { version: *version, title: title.clone(), content: Arc::clone(content) })
-            }
-            (Self::Hidden { version, title, content }, Call::Show) => {
-                ("shown", Self::Active { version: *version, title: title.clone(), content: Arc::clone(content) })
-            }
-            (Self::Hidden { .. }, _) => ("already_hidden", self.clone()),
-            (Self::Active { .. }, _) => ("already_shown", self.clone()),
-        }
-    }
-
-    fn shown(&self) -> Answer {
-        match self {
-            Self::Absent => Answer::NotFound,
-            Self::Deleted | Self::Hidden { .. } => Answer::Gone,
-            Self::Active { version, title, content } => {
-                Answer::Page { version: *version, title: title.clone(), content: Arc::clone(content) }
-            }
+            (Self::Active(_) | Self::Hidden(_), Call::TakeDown) => ("taken_down", Self::Deleted),
+            (Self::Active(page), Call::Hide) => ("hidden", Self::Hidden(page.clone())),
+            (Self::Hidden(page), Call::Show) => ("shown", Self::Active(page.clone())),
+            (Self::Hidden(_), _) => ("already_hidden", self.clone()),
+            (Self::Active(_), _) => ("already_shown", self.clone()),
         }
     }
 }

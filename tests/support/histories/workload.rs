@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use super::history::{History, ServiceError};
-use super::page::{Answer, Call, Text};
+use super::page::{Answer, Call, Shown, Text};
 use super::transport::{Connection, Transport};
 use crate::pages::new_key;
 
@@ -70,17 +70,12 @@ impl Outcome {
     }
 
     pub fn assert_linearizable(&self) {
-        let violations = self.violations();
-        assert!(
-            violations.is_empty(),
-            "{self}; {} are not linearizable, the first:\n{}",
-            violations.len(),
-            violations[0]
-        );
+        println!("{self}");
+        if let violations @ [first, ..] = self.violations().as_slice() {
+            panic!("{} are not linearizable, the first:\n{first}", violations.len());
+        }
     }
-}
 
-impl Outcome {
     /// Fails if any call failed. One that a replica refused after it had waited for the store does not count: the machine was
     /// stalled, which the service cannot help. One that was lost on its way always counts.
     pub fn assert_no_failures(&self) {
@@ -311,7 +306,7 @@ impl Client {
         let id = history.invoked(self.number, call);
         let response = self.connection.send(request).await;
         let answer = told(&response, history.slug());
-        if let Answer::Page { version, .. } = answer {
+        if let Answer::Page(Shown { version, .. }) = answer {
             self.version = version;
             response.iter().filter_map(updated_at).for_each(|time| history.dated(version, &time));
             response.iter().filter_map(tag).for_each(|tag| tag.clone_into(&mut self.tag));
@@ -386,7 +381,6 @@ fn told(response: &io::Result<Response<Bytes>>, slug: &str) -> Answer {
     }
 }
 
-/// The answer that `response` gives to a call about the page `slug`.
 fn answer(response: &Response<Bytes>, slug: &str) -> Answer {
     let unexpected = || Answer::Unexpected(format!("{} {:?}", response.status(), response.body()));
     let body: Value = serde_json::from_slice(response.body()).unwrap_or_default();
@@ -425,7 +419,7 @@ fn page(response: &Response<Bytes>, body: &Value) -> Option<Answer> {
         Value::Null => None,
         title => Some(title.as_str()?.into()),
     };
-    Some(Answer::Page { version: version(response)?, title, content: body["content"].as_str()?.into() })
+    Some(Answer::Page(Shown { version: version(response)?, title, content: body["content"].as_str()?.into() }))
 }
 
 fn updated_at(response: &Response<Bytes>) -> Option<String> {
