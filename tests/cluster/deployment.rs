@@ -7,18 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 use std::{fs, process};
 
-use handbill_test_support::environment::{self, in_time};
+use handbill_test_support::environment::{self, until};
 use handbill_test_support::server::program;
 use rustix::process::{Pid, Signal, kill_process};
 use scylla::client::session_builder::SessionBuilder;
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::sync::OnceCell;
-
-const AGAIN: Duration = Duration::from_millis(20);
 
 pub(crate) struct Nodes {
     folder: PathBuf,
@@ -185,15 +182,6 @@ pub(crate) async fn balance(addresses: Addresses) -> Child {
     // From here on HAProxy reports replicas that come and go, which no test reads.
     haproxy.stdout(Stdio::null()).stderr(Stdio::null());
     let process = haproxy.spawn().expect("it can be run");
-    until_it_listens(listen).await;
+    until(&format!("a listener at {listen}"), async || TcpStream::connect(listen).await.is_ok()).await;
     process
-}
-
-async fn until_it_listens(address: SocketAddr) {
-    let listening = async {
-        while TcpStream::connect(address).await.is_err() {
-            tokio::time::sleep(AGAIN).await;
-        }
-    };
-    in_time(&format!("a listener at {address}"), listening).await;
 }

@@ -20,6 +20,16 @@ pub async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(TEST_TIMEOUT, Box::pin(future)).await.unwrap_or_else(|_| panic!("{what}: it does not happen"))
 }
 
+/// Asks again and again until `is_so`, as [`in_time`] waits.
+pub async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+    let waiting = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    in_time(what, waiting).await;
+}
+
 pub fn from_the_runner(name: &str) -> String {
     variable(name).unwrap_or_else(|| panic!("{name} is not set: run ./tests/run, which starts the servers"))
 }

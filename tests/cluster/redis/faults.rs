@@ -113,11 +113,8 @@ async fn a_server_that_takes_no_writes_is_not_returned_to() {
     // This demotes the master: it answers, and rejects writes.
     let mut connection = connect(&server.address()).await;
     let nobody = Port::hold();
-    redis::cmd("REPLICAOF")
-        .arg(&["127.0.0.1", &nobody.number().to_string()])
-        .query_async::<()>(&mut connection)
-        .await
-        .unwrap();
+    let of_nobody = ["127.0.0.1".to_owned(), nobody.number().to_string()];
+    let () = redis::cmd("REPLICAOF").arg(&of_nobody).query_async(&mut connection).await.unwrap();
     lose(&replica, client).await;
     // The replica has tried to write twice when this loop ends.
     let mut rejected = 0;
@@ -130,7 +127,7 @@ async fn a_server_that_takes_no_writes_is_not_returned_to() {
             count.split(',').next().unwrap().parse::<u32>().unwrap()
         });
     }
-    redis::cmd("REPLICAOF").arg(&["NO", "ONE"]).query_async::<()>(&mut connection).await.unwrap();
+    let () = redis::cmd("REPLICAOF").arg(&["NO", "ONE"]).query_async(&mut connection).await.unwrap();
     come_back(&mut replica).await;
 }
 

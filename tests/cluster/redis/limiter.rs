@@ -69,11 +69,8 @@ async fn a_connection_that_was_cut_is_made_again_at_once() {
     let client = client();
     replica.check(client).await;
     let mut connection = connect(&server.address()).await;
-    redis::cmd("CLIENT")
-        .arg(&["KILL", "TYPE", "normal", "SKIPME", "yes"])
-        .query_async::<u32>(&mut connection)
-        .await
-        .unwrap();
+    let others = ["KILL", "TYPE", "normal", "SKIPME", "yes"];
+    let _: u32 = redis::cmd("CLIENT").arg(&others).query_async(&mut connection).await.unwrap();
     assert_eq!(replica.check(client).await.remaining, 8);
     assert!(!replica.decided_alone());
 }

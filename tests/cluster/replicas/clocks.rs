@@ -28,7 +28,6 @@ impl Clocks {
             .collect()
     }
 
-    /// Sets the clock of replica `number` to this many seconds after the true time.
     pub(crate) fn set(&self, number: u8, seconds: i64) {
         set(&self.file(number), seconds);
     }

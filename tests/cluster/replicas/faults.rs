@@ -11,15 +11,12 @@ use handbill_pages::ports::random::Random;
 use handbill_pages::values::slug::Slug;
 use handbill_store_scylla::{Limits, ScyllaStore};
 use handbill_test_support::client::get;
-use handbill_test_support::environment::{FAR_TOO_LONG, TEST_TIMEOUT, in_time};
+use handbill_test_support::environment::{FAR_TOO_LONG, TEST_TIMEOUT, until};
 use handbill_test_support::pages::new_key;
 use handbill_test_support::server::{handbill, run, text};
 
 use super::calls::{Published, Reply, create, create_with, publish, read, rewrite};
 use super::service::{Service, Settings};
-
-/// How often the service is asked whether it works again.
-const AGAIN: Duration = Duration::from_millis(50);
 
 /// Pages for [`wave`], which updates each page only a few times, since updates of one page conflict.
 async fn pages(service: &Service) -> Vec<Published> {
@@ -51,15 +48,6 @@ fn slowest(replies: &[Reply]) -> Duration {
     replies.iter().map(|reply| reply.took).max().unwrap_or_default()
 }
 
-async fn until_it_publishes(service: &Service) {
-    let back = async {
-        while create(service.balancer).await.status != 201 {
-            tokio::time::sleep(AGAIN).await;
-        }
-    };
-    in_time("the service comes back", back).await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_quorum_everybody_is_told_503_in_time() {
     let service = Service::start(Settings::unlimited()).await;
@@ -88,7 +76,7 @@ async fn without_a_quorum_everybody_is_told_503_in_time() {
 
     service.nodes.resume(2);
     service.nodes.resume(3);
-    until_it_publishes(&service).await;
+    until("the service comes back", async || create(service.balancer).await.status == 201).await;
     for page in &pages {
         until_it_is_read(service.balancer, page).await;
     }
@@ -100,12 +88,7 @@ async fn without_a_quorum_everybody_is_told_503_in_time() {
 
 /// Reads `page` until it is answered. A replica that has waited in vain for a page refuses to read it for a while.
 async fn until_it_is_read(address: SocketAddr, page: &Published) {
-    let reading = async {
-        while read(address, page).await.status != 200 {
-            tokio::time::sleep(AGAIN).await;
-        }
-    };
-    in_time("the page is read again", reading).await;
+    until("the page is read again", async || read(address, page).await.status == 200).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -202,12 +185,8 @@ async fn without_redis_pages_are_served_as_before() {
 
 /// Waits until every replica reports that it counts on its own, or that it does not.
 async fn until_every_replica_says(service: &Service, falls_back: bool) {
-    let saying = async {
-        while service.metric(FALLBACK).iter().any(|fallback| (*fallback > 0) != falls_back) {
-            tokio::time::sleep(AGAIN).await;
-        }
-    };
-    in_time("a metric says so", saying).await;
+    let all_say_so = async || service.metric(FALLBACK).iter().all(|fallback| (*fallback > 0) == falls_back);
+    until("a metric says so", all_say_so).await;
 }
 
 /// As many reads at once as there are readers, so that none waits for another.

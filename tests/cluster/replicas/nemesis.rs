@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use handbill_test_support::environment::{TEST_TIMEOUT, in_time};
+use handbill_test_support::environment::{TEST_TIMEOUT, until};
 use handbill_test_support::histories::workload::Chance;
 use scylla::response::PagingState;
 use scylla::statement::{Consistency, Statement};
@@ -187,13 +187,8 @@ async fn harm(service: &Service, fault: Fault, node: usize, lasting: Duration, h
 async fn strike_verdicts(strike: impl Fn() -> usize, lasting: Duration) -> usize {
     let before = strike();
     sleep(lasting).await;
-    let one = async {
-        while strike() == before {
-            sleep(AGAIN).await;
-        }
-    };
     // A node that a fault before this one has left alone may coordinate no write for a while. The clients go on meanwhile.
-    in_time("every node comes to coordinate a conditional write", one).await;
+    until("every node comes to coordinate a conditional write", async || strike() != before).await;
     strike() - before
 }
 

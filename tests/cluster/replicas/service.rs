@@ -24,7 +24,6 @@ pub(crate) struct Settings {
     pub(crate) create_limit: u32,
     pub(crate) edit_limit: u32,
     pub(crate) drain_delay: Duration,
-    /// Whether a test moves the replicas' clocks.
     pub(crate) has_movable_clocks: bool,
 }
 
@@ -72,7 +71,6 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Starts everything, and waits until the load balancer listens.
     pub(crate) async fn start(settings: Settings) -> Self {
         let nodes = Nodes::all().await;
         let keyspace = keyspace(nodes.shared()).await;
@@ -154,15 +152,9 @@ impl Service {
 
     /// Settings that let a test reach the service's own pages without a replica.
     pub(crate) fn store_settings(&self) -> ScyllaSettings {
-        let options = self.store_options();
-        let options: Vec<_> = options.iter().map(String::as_str).collect();
-        environment::settings::<handbill::settings::ScyllaSettings>(&options[2..]).store()
-    }
-
-    fn store_options(&self) -> Vec<String> {
-        let nodes = self.nodes.shared().addresses();
-        let options = ["--store", "scylla", "--scylla-nodes", &nodes, "--scylla-keyspace", &self.keyspace];
-        options.map(str::to_owned).into_iter().chain(consistency()).collect()
+        let (nodes, [option, level]) = (self.nodes.shared().addresses(), consistency());
+        let options = ["--scylla-nodes", &nodes, "--scylla-keyspace", &self.keyspace, &option, &level];
+        environment::settings::<handbill::settings::ScyllaSettings>(&options).store()
     }
 
     pub(crate) fn socket(&self, number: u8) -> PathBuf {

@@ -16,7 +16,7 @@ use handbill_pages::values::slug::Slug;
 use handbill_pages::values::timestamp::UnixMillis;
 use handbill_store_scylla::{Limits, ScyllaStore};
 use handbill_test_support::client::get;
-use handbill_test_support::environment::in_time;
+use handbill_test_support::environment::until;
 use handbill_test_support::interruption::interrupted_takedown;
 use handbill_test_support::journal::lines;
 use handbill_test_support::server::{Server, program};
@@ -119,12 +119,8 @@ async fn each_act_of_an_interrupted_command_is_logged_and_counted_and_what_is_go
         });
         pages.extend(named);
     }
-    let all_are_over = async {
-        while counted(&service.replicas).values().sum::<usize>() < pages.len() {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    in_time("each act ends, whether or not its command waits", all_are_over).await;
+    let all_are_over = async || counted(&service.replicas).values().sum::<usize>() >= pages.len();
+    until("each act ends, whether or not its command waits", all_are_over).await;
     let counted = counted(&service.replicas);
     service.nodes.heal().await;
 

@@ -104,12 +104,8 @@ pub(crate) fn paxos_timeout() -> DbError {
 }
 
 fn timeout_in_its_place() -> ResponseReaction {
-    error_in_its_place(paxos_timeout())
-}
-
-fn error_in_its_place(error: DbError) -> ResponseReaction {
-    ResponseReaction::transform_frame(Arc::new(move |frame: ResponseFrame| {
-        ResponseFrame::forged_error(frame.params, error.clone(), None).unwrap()
+    ResponseReaction::transform_frame(Arc::new(|frame: ResponseFrame| {
+        ResponseFrame::forged_error(frame.params, paxos_timeout(), None).unwrap()
     }))
 }
 

@@ -20,7 +20,6 @@ fn file(text: &str) -> NamedTempFile {
     file
 }
 
-/// The settings with the server's certificate and the password in `password`.
 fn secured(keyspace: &str, password: &NamedTempFile) -> ScyllaSettings {
     let ca = folder("HANDBILL_TEST_CQL_FILES").join("ca.pem");
     let settings = settings(keyspace, &["--scylla-ca-file", ca.to_str().unwrap()]);

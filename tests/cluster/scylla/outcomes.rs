@@ -118,11 +118,8 @@ async fn overtaken(others: u64) -> (Result<PutResult, StoreError>, PageVersion) 
     }
     proxied.be_honest();
     let outcome = setting.await.unwrap();
-    assert_eq!(
-        other.lookup(&page.head.slug).await.unwrap(),
-        Some(Record::Active(page.clone())),
-        "nothing was written after them"
-    );
+    let found = other.lookup(&page.head.slug).await.unwrap();
+    assert_eq!(found, Some(Record::Active(page.clone())), "nothing was written after them");
     (outcome, page.head.version)
 }
 

@@ -74,6 +74,11 @@ pub(crate) fn fresh_keyspace() -> String {
     format!("handbill_test_{}", letters.collect::<String>())
 }
 
+/// A session, and the settings of a keyspace that is not there yet.
+pub(crate) async fn fresh() -> (Arc<Session>, ScyllaSettings) {
+    (session().await, settings(&fresh_keyspace(), &[]))
+}
+
 /// Changes the schema, with enough time on any machine.
 pub(crate) async fn change_schema(session: &Session, cql: impl Into<String>) {
     let mut statement = Statement::new(cql);

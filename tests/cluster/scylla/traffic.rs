@@ -96,7 +96,6 @@ async fn publish(replica: &Router, content: &str) -> (String, String) {
     (slug, key)
 }
 
-/// Reads `path`, with the entity tag that the client holds.
 async fn get(replica: &Router, path: &str, held: Option<&str>) -> Response<Bytes> {
     let fields = held.map(|tag| (IF_NONE_MATCH, tag)).into_iter().chain([(ACCEPT, "*/*")]).collect::<Vec<_>>();
     send(replica, Method::GET, path, &fields, None).await

@@ -23,7 +23,6 @@ async fn run(script: &str, browser: &'static str) {
     run_against(Service::start(), script, browser).await;
 }
 
-/// Runs `script` in each browser of this run.
 async fn run_in_each(script: &str) {
     for browser in browsers() {
         run(script, browser).await;
@@ -55,10 +54,6 @@ async fn run_with_log(script: &str) {
 }
 
 async fn visit(url: &str, script: &str, browser: &'static str) {
-    client(url, script, browser).succeeds().await;
-}
-
-fn client(url: &str, script: &str, browser: &str) -> Client {
     let client = Client::node_in(&scripts(), script).args([browser, url]);
     // The certificate is for a server of images, since pages load images over https only. The browsers are told to
     // trust any certificate.
@@ -73,7 +68,7 @@ fn client(url: &str, script: &str, browser: &str) -> Client {
             client = client.env(folder, path);
         }
     }
-    client
+    client.succeeds().await;
 }
 
 fn scripts() -> PathBuf {
