@@ -11,7 +11,6 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use handbill::app::{self, Deps, PublicSettings};
 use handbill::http::SiteSettings;
-use handbill::http::request::client_addr::TrustedProxies;
 use handbill::mcp::AllowedHosts;
 use handbill::telemetry::metrics::Metrics;
 use handbill_pages::ports::clock::SharedClock;
@@ -20,7 +19,6 @@ use handbill_pages::ports::random::Random;
 use handbill_pages::ports::rate_limiter::Quotas;
 use handbill_pages::ports::renderer::Renderer;
 use handbill_pages::service::{PublishingPolicy, RenderInPlace};
-use handbill_pages::values::client::SharedNetwork;
 use handbill_pages::values::origin::{Authority, Origin};
 use handbill_pages::values::quota::Quota;
 use handbill_pages::values::record::Record;
@@ -42,57 +40,48 @@ pub(crate) const BASE_URL: &str = "https://pages.example";
 
 /// How a service differs from one without any settings. A limit of zero is off.
 pub(crate) struct Setup {
-    create_limit: u32,
-    edit_limit: u32,
-    token_limit: u32,
-    base_url: String,
-    proxies: TrustedProxies,
+    /// Without hosts.
+    public: PublicSettings,
     mcp_hosts: Vec<Authority>,
     mcp_origins: Vec<Origin>,
     store: Option<Arc<dyn PageStore>>,
     renderer: Arc<dyn Renderer>,
-    policy: PublishingPolicy,
-    site: SiteSettings,
-    networks: Vec<SharedNetwork>,
+}
+
+fn quota(limit: u32) -> Option<Quota> {
+    (limit > 0).then_some(Quota { limit, window: Duration::from_hours(1) })
 }
 
 impl Setup {
     /// The limits of the specification (§8), and no trusted proxies.
     pub(crate) fn new() -> Self {
-        Self {
-            create_limit: 10,
-            edit_limit: 60,
-            token_limit: 60,
-            base_url: BASE_URL.to_owned(),
-            proxies: TrustedProxies { networks: Vec::new() },
-            mcp_hosts: Vec::new(),
-            mcp_origins: Vec::new(),
-            store: None,
-            renderer: Arc::new(RenderInPlace),
-            policy: PublishingPolicy::default(),
-            site: SiteSettings::default(),
-            networks: Vec::new(),
-        }
+        let public = PublicSettings::open(Origin::parse(BASE_URL).unwrap());
+        let (mcp_hosts, mcp_origins) = (Vec::new(), Vec::new());
+        let unlimited = Self { public, mcp_hosts, mcp_origins, store: None, renderer: Arc::new(RenderInPlace) };
+        unlimited.limits(10, 60).token_limit(60)
     }
 
     pub(crate) fn unlimited() -> Self {
         Self::new().limits(0, 0).token_limit(0)
     }
 
-    pub(crate) fn limits(self, create_limit: u32, edit_limit: u32) -> Self {
-        Self { create_limit, edit_limit, ..self }
+    pub(crate) fn limits(mut self, create: u32, edit: u32) -> Self {
+        self.public.quotas = Quotas { create: quota(create), edit: quota(edit), ..self.public.quotas };
+        self
     }
 
-    pub(crate) fn token_limit(self, token_limit: u32) -> Self {
-        Self { token_limit, ..self }
+    pub(crate) fn token_limit(mut self, limit: u32) -> Self {
+        self.public.quotas.token = quota(limit);
+        self
     }
 
-    pub(crate) fn base_url(self, origin: &str) -> Self {
-        Self { base_url: origin.to_owned(), ..self }
+    pub(crate) fn base_url(mut self, origin: &str) -> Self {
+        self.public.base_url = Origin::parse(origin).unwrap();
+        self
     }
 
     pub(crate) fn trusted_proxies(mut self, networks: &[&str]) -> Self {
-        self.proxies.networks = networks.iter().map(|network| network.parse().unwrap()).collect();
+        self.public.proxies.networks = networks.iter().map(|network| network.parse().unwrap()).collect();
         self
     }
 
@@ -104,18 +93,18 @@ impl Setup {
     }
 
     pub(crate) fn policy(mut self, policy: PublishingPolicy) -> Self {
-        self.policy = policy;
+        self.public.policy = policy;
         self
     }
 
     /// The clients of each of these networks share one window.
     pub(crate) fn limit_networks(mut self, networks: &[&str]) -> Self {
-        self.networks = networks.iter().map(|network| network.parse().unwrap()).collect();
+        self.public.networks = networks.iter().map(|network| network.parse().unwrap()).collect();
         self
     }
 
     pub(crate) fn site(mut self, site: SiteSettings) -> Self {
-        self.site = site;
+        self.public.site = site;
         self
     }
 
@@ -145,25 +134,9 @@ impl Setup {
             renderer: self.renderer,
             ..Deps::system()
         };
-        let quota = |limit| (limit > 0).then_some(Quota { limit, window: Duration::from_hours(1) });
-        let base_url = Origin::parse(&self.base_url).unwrap();
-        let public = PublicSettings {
-            quotas: Quotas {
-                create: quota(self.create_limit),
-                edit: quota(self.edit_limit),
-                token: quota(self.token_limit),
-            },
-            networks: self.networks,
-            hosts: AllowedHosts::new(
-                [&base_url].into_iter().chain(&self.site.mcp_base_url),
-                self.mcp_hosts,
-                self.mcp_origins,
-            ),
-            base_url,
-            proxies: self.proxies,
-            policy: self.policy,
-            site: self.site,
-        };
+        let own = [&self.public.base_url].into_iter().chain(&self.public.site.mcp_base_url);
+        let hosts = AllowedHosts::new(own, self.mcp_hosts, self.mcp_origins);
+        let public = PublicSettings { hosts, ..self.public };
         let front = app::public(Arc::clone(&store) as Arc<dyn PageStore>, public, &deps);
         TestApp { clock, random, store, metrics, front, requests: Arc::default() }
     }

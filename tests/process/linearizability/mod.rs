@@ -26,14 +26,8 @@ use self::faulty::{Fault, FaultyStore};
 
 /// Eight pages at a time with four clients each, as many calls as `LIN_OPS` says.
 fn plan() -> Plan {
-    Plan {
-        seed: setting("LIN_SEED", 4),
-        calls: setting("LIN_OPS", 10_000),
-        groups: 8,
-        clients: 4,
-        burst: 10,
-        has_operators: false,
-    }
+    let (seed, calls) = (setting("LIN_SEED", 4), setting("LIN_OPS", 10_000));
+    Plan { seed, calls, groups: 8, clients: 4, burst: 10, has_operators: false }
 }
 
 fn replica(store: Arc<dyn PageStore>) -> Router {
