@@ -81,8 +81,7 @@ impl Representation {
     async fn answer(self, slug: &Slug, app: &AppState, headers: &HeaderMap) -> Result<Response, ServiceError> {
         let AppState { cache, service, .. } = app;
         let (cached, slot) = cache.entry_or_slot(slug);
-        let ready =
-            cached.and_then(|cached| Some((cached.page.state, self.response_from(&cached, slug, app, headers)?)));
+        let ready = cached.and_then(|cached| Some((cached.page.state, self.ready(&cached, slug, app, headers)?)));
         if cache.is_coherent
             && let Some((_, response)) = ready
         {
@@ -106,17 +105,11 @@ impl Representation {
         let page = reading.page().await?;
         let made = CachedPage::new(app.about(&page.head), self, self.body(&page, app));
         let cached = cache.insert(slug, slot, made, Coding::preferred(headers));
-        Ok(self.response_from(&cached, slug, app, headers).expect("the body without a coding is there"))
+        Ok(self.ready(&cached, slug, app, headers).expect("the body without a coding is there"))
     }
 
     /// `None` if `cached` has no body that the client takes.
-    fn response_from(
-        self,
-        cached: &Arc<CachedPage>,
-        slug: &Slug,
-        app: &AppState,
-        headers: &HeaderMap,
-    ) -> Option<Response> {
+    fn ready(self, cached: &Arc<CachedPage>, slug: &Slug, app: &AppState, headers: &HeaderMap) -> Option<Response> {
         let described = DescribedPage { representation: self, slug, page: cached.page, app };
         let finished = finish(headers, &described, |coding| cached.made(self, coding))?;
         if finished.wants_coding

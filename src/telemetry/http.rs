@@ -41,7 +41,7 @@ pub struct ErrorName {
 }
 
 /// A request until its answer or its connection's end. Dropping it records the end.
-pub struct ObservedRequest {
+pub struct Exchange {
     telemetry: Arc<RequestTelemetry>,
     began: Duration,
     id: String,
@@ -58,7 +58,7 @@ pub struct ObservedRequest {
 pub struct RoutePart(pub &'static str);
 
 impl RequestTelemetry {
-    pub fn begin(self: &Arc<Self>, head: &mut Parts) -> ObservedRequest {
+    pub fn begin(self: &Arc<Self>, head: &mut Parts) -> Exchange {
         let route = head.extensions.get::<MatchedPath>().cloned();
         let template = route.as_ref().map_or("", MatchedPath::as_str);
         let began = self.clock.monotonic();
@@ -71,21 +71,11 @@ impl RequestTelemetry {
             span
         });
         self.metrics.active_requests.inc();
-        ObservedRequest {
-            telemetry: Arc::clone(self),
-            began,
-            id,
-            method,
-            route,
-            trace,
-            status: None,
-            part: None,
-            error: None,
-        }
+        Exchange { telemetry: Arc::clone(self), began, id, method, route, trace, status: None, part: None, error: None }
     }
 }
 
-impl ObservedRequest {
+impl Exchange {
     /// Log lines in `work` have the request's id, and spans are below the request's.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> T {
         let work = REQUEST_ID.scope(self.id.clone(), work);
@@ -151,7 +141,7 @@ impl ObservedRequest {
     }
 }
 
-impl Drop for ObservedRequest {
+impl Drop for Exchange {
     fn drop(&mut self) {
         self.telemetry.metrics.active_requests.dec();
         self.record();
