@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use futures_util::TryFutureExt;
 use handbill_pages::ports::page_store::{Cause, StoreError};
 use handbill_pages::values::{record::Record, slug::Slug};
 use scylla::{
@@ -21,14 +20,13 @@ pub(super) struct Connected {
 }
 
 impl Connected {
-    /// Sends a request, which must be harmless to repeat.
+    /// Sends a request, which must be harmless to repeat. The statement has its time limit.
     pub(super) async fn send(
         &self,
         statement: &PreparedStatement,
         values: impl SerializeRow,
     ) -> Result<QueryResult, StoreError> {
-        let sending = Box::pin(self.session.execute_unpaged(statement, values)).map_err(unavailable);
-        before_deadline(Instant::now() + self.limits.operation, sending).await
+        Box::pin(self.session.execute_unpaged(statement, values)).await.map_err(unavailable)
     }
 
     async fn first_row<R>(
