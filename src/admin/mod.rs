@@ -24,7 +24,7 @@ use tokio_util::task::TaskTracker;
 use self::{acts::Action, api::AdminApi};
 
 /// The routes of the operators' API, on the Unix [`socket`] alone, for the operators' commands.
-pub fn router(api: AdminApi) -> Router {
+pub fn router(api: Arc<AdminApi>) -> Router {
     let changing = Router::new()
         .route("/takedown", post(|api, body| acts::act(api, body, Action::TakeDown)))
         .route("/hide", post(|api, body| acts::act(api, body, Action::Hide)))
@@ -39,7 +39,7 @@ pub fn router(api: AdminApi) -> Router {
         .route("/backup", post(backup::send_copy))
         .route("/backup/whole", post(backup::note_whole))
         .merge(changing)
-        .with_state(Arc::new(api))
+        .with_state(api)
 }
 
 /// Completes a request whose command has gone: what it did to the store is also in the log.

@@ -179,9 +179,8 @@ async fn flush(exports: Option<Exports>, within: Duration) {
 
 /// What operators do, until the process ends.
 struct Operators {
-    store: Arc<dyn OperatedStore>,
+    api: Arc<AdminApi>,
     socket: PathBuf,
-    acts: TaskTracker,
     following: JoinHandle<()>,
 }
 
@@ -198,29 +197,28 @@ impl Operators {
         // A cluster is not reached yet; an SQLite store must take creates at once.
         let _ = pause::read(&*store, &policy, metrics).await;
         let following = tokio::spawn(pause::follow(Arc::clone(&store) as _, policy.clone(), Arc::clone(metrics)));
-        let acts = TaskTracker::new();
-        let api = AdminApi {
+        let api = Arc::new(AdminApi {
             operators: Moderation::new(pages.clone(), Arc::clone(clock), random.clone()),
             importer: Importer::new(pages, Arc::clone(renderer)),
             policy,
             metrics: Arc::clone(metrics),
-            store: Arc::clone(&store),
+            store,
             audit: AuditLog::default(),
-            acts: acts.clone(),
-        };
-        tokio::spawn(socket::serve(socket::listen(&socket)?, admin::router(api)));
-        Ok(Self { store, socket, acts, following })
+            acts: TaskTracker::new(),
+        });
+        tokio::spawn(socket::serve(socket::listen(&socket)?, admin::router(Arc::clone(&api))));
+        Ok(Self { api, socket, following })
     }
 
     /// Completes acts that were begun, for at most `left`, and closes the store.
     async fn stop(self, left: Duration) {
         // It would report a closed store as an error.
         self.following.abort();
-        self.acts.close();
-        let _ = timeout(left, self.acts.wait()).await;
+        self.api.acts.close();
+        let _ = timeout(left, self.api.acts.wait()).await;
         // While the store's lock is held, no other process has its socket there.
         let _ = fs::remove_file(&self.socket);
-        self.store.close().await;
+        self.api.store.close().await;
     }
 }
 

@@ -56,7 +56,7 @@ impl OperatorsAnswer {
 fn routes(app: &TestApp, store: Arc<SqliteStore>, policy: PublishingPolicy) -> Router {
     let (clock, metrics) = (Arc::clone(&app.clock) as SharedClock, Arc::clone(&app.metrics));
     let pages = SharedStore::new(Arc::clone(&app.store) as _, CallMetrics::default(), Arc::clone(&clock));
-    router(AdminApi {
+    router(Arc::new(AdminApi {
         operators: Moderation::new(pages.clone(), clock, Random::System),
         importer: Importer::new(pages, Deps::system().renderer),
         store,
@@ -64,7 +64,7 @@ fn routes(app: &TestApp, store: Arc<SqliteStore>, policy: PublishingPolicy) -> R
         metrics,
         audit: AuditLog::default(),
         acts: TaskTracker::new(),
-    })
+    }))
 }
 
 impl Operated {
