@@ -66,7 +66,8 @@ impl ToolName {
         let tool = Tool::new(self.as_str(), description, serde_json::Map::new()).with_title(operation.title);
         // For the strictest directory, every change of the web is destructive. The same `edits` may fit twice, so an
         // update is not idempotent.
-        let reads = self == Self::Get;
+        // Reads alone are not limited.
+        let reads = operation.limit.is_none();
         let hints = ToolAnnotations::with_title(operation.title)
             .open_world(true)
             .read_only(reads)

@@ -3,6 +3,7 @@
 use std::iter::repeat_with;
 
 use futures_util::future::join_all;
+use handbill::http::metadata;
 use serde_json::json;
 use tokio::task::{spawn, yield_now};
 
@@ -44,8 +45,8 @@ async fn an_unknown_tool_is_invalid_params_and_names_the_tools() {
     for client in Client::each(&app) {
         let answer = client.ask("tools/call", json!({"name": "publish", "arguments": {}})).await;
         let error = answer.refuses(200, -32602);
-        for tool in ["create_page", "delete_page", "get_page", "update_page"] {
-            assert!(error["message"].as_str().unwrap().contains(tool), "{error}");
+        for operation in metadata::OPERATIONS {
+            assert!(error["message"].as_str().unwrap().contains(operation.tool), "{error}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The four tools: how they are described, and what they do (contract, decision 15).
 
+use handbill::http::metadata;
 use serde_json::{Value, json};
 
 use super::client::{Client, LEGACY, MODERN, REVISIONS, UNNAMED, check_shape, opening};
@@ -33,7 +34,9 @@ async fn the_tools_are_listed_by_name_alike_for_every_client() {
     let app = TestApp::new();
     let tools = Client::new(&app, "2026-07-28").tools().await;
     let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["create_page", "delete_page", "get_page", "update_page"]);
+    let mut described = metadata::OPERATIONS.map(|operation| operation.tool);
+    described.sort_unstable();
+    assert_eq!(names, described);
     for client in Client::each(&app) {
         assert_eq!(client.tools().await, tools);
         let listed = client.result("tools/list", json!({})).await;
@@ -47,12 +50,14 @@ async fn the_tools_are_listed_by_name_alike_for_every_client() {
 #[tokio::test]
 async fn each_tool_tells_what_it_does_to_whom() {
     let tools = Client::new(&TestApp::new(), "2026-07-28").tools().await;
-    for (name, read_only, destructive, idempotent) in [
+    let expected = [
         ("create_page", false, true, false),
+        ("delete_page", false, true, true),
         ("get_page", true, false, true),
         ("update_page", false, true, false),
-        ("delete_page", false, true, true),
-    ] {
+    ];
+    assert_eq!(tools.len(), expected.len());
+    for (name, read_only, destructive, idempotent) in expected {
         let tool = tool(&tools, name);
         let hints = json!({
             "title": tool["title"],
