@@ -169,6 +169,15 @@ async fn every_operation_on_a_page_is_a_tool_and_a_skill_alone() {
     assert_eq!(skills, tools);
     let llms = TestApp::new().get(LLMS).await;
     assert!(tools.iter().all(|tool| llms.text().contains(&format!("- `{tool}`: "))), "{}", llms.text());
+    let (api, monitoring) = (include_str!("../../../docs/api.md"), include_str!("../../../docs/monitoring.md"));
+    for tool in tools.map(|tool| format!("`{tool}`")) {
+        assert!(api.contains(&tool) && monitoring.contains(&tool), "docs/api.md and docs/monitoring.md: {tool}");
+    }
+    for (method, path, _) in DOCUMENT.operations() {
+        let request = format!("`{} {}`", method.to_uppercase(), path.replace("{slug}", "<slug>"));
+        assert!(api.contains(&request), "docs/api.md: {request}");
+        assert!(monitoring.contains(&format!("`{path}`")), "docs/monitoring.md: {path}");
+    }
 }
 
 #[tokio::test]
