@@ -56,7 +56,7 @@ async fn each_operation_lists_exactly_the_statuses_that_it_answers() {
             of(&page).header("x-long", "x".repeat(16 * 1024)),
             of(&page).query(&format!("x={}", page.key)),
             of(&page).header("if-match", "\"stale\""),
-            of(&page).header("if-none-match", &page.etag),
+            of(&page).header("if-none-match", "*"),
             of(&page).body(" ".repeat(MAX_BODY_BYTES + 1)),
         ];
         let mut answered = BTreeSet::new();
@@ -136,9 +136,9 @@ fn an_update_and_a_delete_document_both_of_their_conditions() {
 
 #[test]
 fn the_pattern_of_a_slug_accepts_what_a_slug_is() {
-    let parameters = DOCUMENT.operations().into_iter().filter_map(|(_, _, operation)| operation["parameters"].get(0));
-    let schemas: Vec<&Value> = parameters.map(|parameter| &parameter["schema"]).collect();
-    assert_eq!(schemas.len(), 3);
+    let of_a_page = DOCUMENT.operations().into_iter().filter(|(_, path, _)| path.contains("{slug}"));
+    let schemas: Vec<&Value> = of_a_page.map(|(.., operation)| &operation["parameters"][0]["schema"]).collect();
+    assert!(!schemas.is_empty() && schemas.iter().all(|schema| schema.is_object()), "{schemas:?}");
     let (longest, too_long) = (format!("{}-2222bbbb", "a".repeat(60)), format!("{}-2222bbbb", "a".repeat(61)));
     let others =
         ["", "-22222222", "a--22222222", "22222222", "A-22222222", "a-2222222", "a_b-22222222", "a-22222222\n"];
