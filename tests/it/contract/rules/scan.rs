@@ -58,6 +58,7 @@ async fn a_cursor_of_another_store_is_refused() {
     let cursors =
         [("SQLite", b"a-long-slug-that-ends-b-22222222".to_vec()), ("scylla", scylla), ("no store", Vec::new())];
     for Started { name, backend: store, _beside } in stores().await {
+        assert!(cursors.iter().any(|(owner, _)| *owner == name), "give the other stores a cursor of {name}");
         for (owner, cursor) in &cursors {
             let scanned = store.scan(Some(&ScanCursor::new(cursor.clone())), of(256)).await;
             let is_refused = matches!(scanned, Err(StoreError::Unavailable(_)));
