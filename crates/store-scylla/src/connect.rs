@@ -20,8 +20,6 @@ pub enum ConnectError {
     Settings(#[from] SettingsError),
     #[error("{state} after --schema-wait: run `handbill migrate` with this version")]
     SchemaWait { state: SchemaState },
-    #[error("the schema was contracted by a later version of Handbill: run that version")]
-    SchemaTooNew,
     #[error(transparent)]
     Schema(#[from] SchemaError),
 }
@@ -84,7 +82,6 @@ impl ScyllaStore {
         checks::check_copies(settings, datacenter, found.as_ref(), true)?;
         match schema::check(session, keyspace, MIGRATIONS).await? {
             SchemaState::Current | SchemaState::NewerExpanded => {}
-            SchemaState::NewerContracted => return Err(ConnectError::SchemaTooNew),
             state => return Err(ConnectError::SchemaWait { state }),
         }
         // A session that began before the keyspace must learn it, to ask the right nodes.

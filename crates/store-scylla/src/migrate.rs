@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::checks;
 use super::conditional_write::{self, new_id};
-use super::schema::{self, COMPONENT, MIGRATIONS, Migration, OWN_TABLES, SchemaError, SchemaState};
+use super::schema::{self, COMPONENT, MIGRATIONS, Migration, OWN_TABLES, SchemaError};
 use super::session::{self, RETRY_INTERVAL};
 use super::settings::{ScyllaConsistency, ScyllaSettings, SettingsError};
 use super::store::{CONSISTENCY, DATACENTER, PAUSED, SECRET};
@@ -81,14 +81,12 @@ pub enum MigrateError {
     LostLock,
     #[error("the lock of migrate cannot be read or written, which needs the majority of the nodes: {0}")]
     UnreadableLock(Cause),
-    #[error("the schema was contracted by a later version of Handbill: run that version's migrate")]
-    TooNew,
 }
 
 impl MigrateError {
     /// Whether no migration was applied, because none may be.
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::Settings(_) | Self::NoMajority | Self::Locked | Self::TooNew)
+        matches!(self, Self::Settings(_) | Self::NoMajority | Self::Locked | Self::Schema(SchemaError::TooNew))
     }
 }
 
@@ -220,9 +218,7 @@ async fn enter_keyspace(session: &Session, keyspace: &str) -> Result<(), UseKeys
 
 async fn apply(session: &Session, keyspace: &str, migrations: &[Migration]) -> Result<Vec<String>, MigrateError> {
     let applied = schema::applied(session, keyspace).await?;
-    if schema::compare(migrations, &applied)? == SchemaState::NewerContracted {
-        return Err(MigrateError::TooNew);
-    }
+    schema::compare(migrations, &applied)?;
     let mut names = Vec::new();
     for migration in migrations {
         if applied.iter().any(|applied| applied.number == migration.number) {

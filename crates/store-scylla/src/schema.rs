@@ -66,15 +66,14 @@ pub enum SchemaState {
     /// A later program only added to the schema.
     #[strum(to_string = "the schema belongs to a later version")]
     NewerExpanded,
-    /// A later program removed what this one needs.
-    #[strum(to_string = "a later version removed what this one needs from the schema")]
-    NewerContracted,
 }
 
 #[derive(Debug, Error)]
 pub enum SchemaError {
     #[error("migration {number} in the database differs from this program's: they do not belong together")]
     Changed { number: i32 },
+    #[error("the schema was contracted by a later version of Handbill: run that version")]
+    TooNew,
     #[error("the schema cannot be read: {0}")]
     Unreadable(#[from] Cause),
 }
@@ -147,7 +146,7 @@ pub(super) fn compare(known: &[Migration], applied: &[AppliedMigration]) -> Resu
     } else if unknown.values().all(|applied| applied.phase == Phase::Expand.as_ref()) {
         SchemaState::NewerExpanded
     } else {
-        SchemaState::NewerContracted
+        return Err(SchemaError::TooNew);
     })
 }
 
@@ -172,7 +171,7 @@ mod tests {
         assert_eq!(compare(&[FIRST, SECOND], &both).unwrap(), SchemaState::Current);
         assert_eq!(compare(&[FIRST], &both).unwrap(), SchemaState::NewerExpanded);
         let contracted = [one, row(&SECOND, Phase::Contract)];
-        assert_eq!(compare(&[FIRST], &contracted).unwrap(), SchemaState::NewerContracted);
+        assert!(matches!(compare(&[FIRST], &contracted), Err(SchemaError::TooNew)));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use handbill_pages::ports::page_store::{Expected, PageStore, PutResult, StoreError};
 use handbill_pages::ports::random::Random;
 use handbill_pages::values::record::Record;
-use handbill_store_scylla::schema::{MIGRATIONS, Migration, Phase, SchemaState};
+use handbill_store_scylla::schema::{MIGRATIONS, Migration, Phase, SchemaError, SchemaState};
 use handbill_store_scylla::{
     ConnectError, LOCK_WAIT, Limits, MigrateError, Progress, ScyllaSettings, ScyllaStore, SettingsError, findings,
     migrate, migrate_with,
@@ -84,9 +84,9 @@ async fn a_store_serves_on_an_expanded_schema_and_not_a_contracted() {
     let newest = [&newer[..], &[CONTRACTED]].concat();
     migrate_with(&session, &settings, Some(&center), &newest, LOCK_WAIT, &Random::System).await.unwrap();
     let refused = own().await.unwrap_err();
-    assert!(matches!(refused, MigrateError::TooNew), "{refused}");
+    assert!(matches!(refused, MigrateError::Schema(SchemaError::TooNew)), "{refused}");
     let refused = connecting(&settings).await.err().unwrap();
-    assert!(matches!(refused, ConnectError::SchemaTooNew), "{refused}");
+    assert!(matches!(refused, ConnectError::Schema(SchemaError::TooNew)), "{refused}");
     drop_keyspace(&session, &keyspace).await;
 }
 
