@@ -14,7 +14,7 @@ use handbill_pages::values::origin::Origin;
 use handbill_pages::values::quota::Quota;
 use handbill_store_sqlite::SqliteStore;
 use http::{HeaderMap, Request, StatusCode};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Collected};
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 use tower::ServiceExt;
@@ -36,7 +36,7 @@ pub(crate) struct Service {
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     headers: HeaderMap,
-    body: Bytes,
+    body: Collected<Bytes>,
 }
 
 impl Service {
@@ -55,19 +55,19 @@ impl Service {
         let mut service = Self { _time_stands: time_stands, runtime, front, page: Value::Null, etag: String::new() };
         let created = service.answer(&create("A mixed document", MIXED));
         assert_eq!(created.status, StatusCode::CREATED, "{:?}", created.body);
-        service.page = serde_json::from_slice(&created.body).unwrap();
+        service.page = serde_json::from_slice(&created.body.to_bytes()).unwrap();
         let read = service.answer(&service.read_json());
         read.headers["etag"].to_str().unwrap().clone_into(&mut service.etag);
         service
     }
 
-    /// The answer, read to its end.
+    /// The answer, read to its end: in pieces, as hyper sends them.
     pub(crate) fn answer(&self, request: &Request<Bytes>) -> Answer {
         let request = request.clone().map(Body::from);
         self.runtime.block_on(async {
             let Ok(response) = self.front.clone().oneshot(request).await;
             let (parts, body) = response.into_parts();
-            Answer { status: parts.status, headers: parts.headers, body: body.collect().await.unwrap().to_bytes() }
+            Answer { status: parts.status, headers: parts.headers, body: body.collect().await.unwrap() }
         })
     }
 
