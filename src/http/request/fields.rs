@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::json::{FlawKind, check_values};
+use super::json::{self, FlawKind};
 use handbill_pages::service::{Body, BodyError};
 use handbill_pages::values::content::{ContentError, MAX_BYTES};
 use handbill_pages::values::{details::Patch, edit_key::PREFIX};
@@ -27,12 +27,12 @@ pub struct Fields {
 
 /// Content that is too large fails first.
 pub fn parse<T: FromFields>(bytes: &[u8]) -> Body<T> {
-    check_values(bytes).map_err(|flaw| match &flaw.kind {
+    let value = json::read(bytes).map_err(|flaw| match &flaw.kind {
         FlawKind::Twice(name) => malformed(format!("The field{} is there twice. Send it once.", quoted(name))),
         _ => malformed(format!("{} Send one JSON object in UTF-8.", flaw.message())),
     })?;
-    match serde_json::from_slice(bytes) {
-        Ok(Value::Object(object)) => parse_object(object),
+    match value {
+        Value::Object(object) => parse_object(object),
         _ => Err(malformed(format!(
             "The body has the wrong type. Send one JSON object with the fields {}.",
             enumerate(T::NAMES)

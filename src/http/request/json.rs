@@ -1,11 +1,12 @@
-//! Counts values and finds repeated members before parsing.
+//! Reads JSON, and counts values and finds repeated members meanwhile.
 //!
 //! A `serde_json::Value` can take a hundred times its text: the object of `{"":0}` takes some 600 bytes. Serde silently
 //! keeps the last of two equal members.
 
-use std::{collections::HashSet, fmt};
+use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
 
 /// With objects, lists and everything in them. A call with the most edits has some 300; the largest tree takes about
 /// 650 KB.
@@ -52,11 +53,11 @@ impl Flaw {
 }
 
 /// Fails if `bytes` are not JSON, are deeper than 127 levels, have more than [`MAX_VALUES`] values, or a member twice.
-pub fn check_values(bytes: &[u8]) -> Result<(), Flaw> {
+pub fn read(bytes: &[u8]) -> Result<Value, Flaw> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let mut found = None;
     let counter = Counter { left: &mut { MAX_VALUES }, depth: 0, found: &mut found };
-    counter.deserialize(&mut json).and_then(|()| json.end()).map_err(|error| {
+    counter.deserialize(&mut json).and_then(|value| json.end().map(|()| value)).map_err(|error| {
         let kind = match found {
             Some(kind) => kind,
             None if bytes.starts_with("\u{feff}".as_bytes()) => FlawKind::ByteOrderMark,
@@ -86,9 +87,9 @@ impl Counter<'_> {
 }
 
 impl<'de> DeserializeSeed<'de> for Counter<'_> {
-    type Value = ();
+    type Value = Value;
 
-    fn deserialize<D: Deserializer<'de>>(mut self, deserializer: D) -> Result<(), D::Error> {
+    fn deserialize<D: Deserializer<'de>>(mut self, deserializer: D) -> Result<Value, D::Error> {
         if *self.left == 0 {
             return Err(self.fail(FlawKind::TooManyValues));
         }
@@ -101,51 +102,53 @@ impl<'de> DeserializeSeed<'de> for Counter<'_> {
 }
 
 impl<'de> Visitor<'de> for Counter<'_> {
-    type Value = ();
+    type Value = Value;
 
     fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
         formatter.write_str("JSON")
     }
 
-    fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<(), A::Error> {
-        let mut names = HashSet::new();
+    fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
         while let Some(name) = members.next_key::<String>()? {
-            if names.contains(&name) {
+            if object.contains_key(&name) {
                 return Err(self.fail(FlawKind::Twice(name)));
             }
-            names.insert(name);
-            members.next_value_seed(self.inside())?;
+            object.insert(name, members.next_value_seed(self.inside())?);
         }
-        Ok(())
+        Ok(object.into())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut elements: A) -> Result<(), A::Error> {
-        while elements.next_element_seed(self.inside())?.is_some() {}
-        Ok(())
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut elements: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(element) = elements.next_element_seed(self.inside())? {
+            list.push(element);
+        }
+        Ok(list.into())
     }
 
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
+    fn visit_bool<E>(self, flag: bool) -> Result<Value, E> {
+        Ok(flag.into())
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
+    fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
+        Ok(number.into())
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
+    fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
+        Ok(number.into())
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
+    fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
+        Ok(number.into())
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(text.into())
     }
 }
 
@@ -154,7 +157,7 @@ mod tests {
     use super::*;
 
     fn refused(text: &str) -> Option<FlawKind> {
-        check_values(text.as_bytes()).err().map(|flaw| flaw.kind)
+        read(text.as_bytes()).err().map(|flaw| flaw.kind)
     }
 
     #[test]
