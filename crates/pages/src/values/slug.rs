@@ -42,9 +42,9 @@ impl SlugSuffix {
 
 impl Slug {
     pub fn derive(title: &Title, suffix: SlugSuffix) -> Self {
-        let words = words(title.as_str());
-        let suffix = suffix.0.iter().map(|&byte| char::from(byte));
-        Self(words.chars().chain(['-']).chain(suffix).collect())
+        let mut slug = words(title.as_str()) + "-";
+        slug.extend(suffix.0.map(char::from));
+        Self(slug)
     }
 
     pub fn parse(text: &str) -> Result<Self, NotASlug> {

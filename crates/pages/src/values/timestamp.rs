@@ -57,7 +57,11 @@ impl fmt::Display for UnixMillis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanos = i128::from(self.0) * 1_000_000;
         let time = OffsetDateTime::from_unix_timestamp_nanos(nanos).map_err(|_| fmt::Error)?;
-        f.write_str(&time.format(ISO_8601_MILLIS).map_err(|_| fmt::Error)?)
+        let (year, month, day) = time.to_calendar_date();
+        let (hour, minute, second, millis) = time.to_hms_milli();
+        let month = u8::from(month);
+        // As `ISO_8601_MILLIS`, without a string of its own.
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
     }
 }
 
