@@ -45,7 +45,9 @@ impl PageService {
         };
         let deadline = deadline();
         let key = new.edit_key.clone().unwrap_or_else(|| self.new_key());
-        self.admit(LimitKind::Create, client, until(deadline, self.publish(new, key, deadline))).await
+        // On the heap: each of the futures around it would copy its 10 KB.
+        let publishing = Box::pin(self.publish(new, key, deadline));
+        self.admit(LimitKind::Create, client, until(deadline, publishing)).await
     }
 
     /// Checks and renders as a create does, but stores nothing. A text needs no title, and a heading that cannot be a title
