@@ -177,6 +177,9 @@ fn each_kind_of_failure_has_its_exit_code_and_says_what_to_do() {
 
     let message = user.fails(&["publish", "--title", "T"], &"a".repeat(102_401), 1);
     assert!(message.contains("102401 bytes; the limit is 102400"), "{message}");
+    // A server ends the connection before the end of such a text, which would look like an answer that was lost.
+    let message = user.fails(&["publish", "--title", "T"], &"é".repeat(8 * 1024 * 1024), 1);
+    assert!(message.contains("standard input is too long"), "{message}");
     user.fails(&["get", "a-page-22222222"], "", 3);
     user.fails(&["get", "no page"], "", 2);
     assert_eq!(user.fails(&["key"], "", 2), "handbill: <PAGE> is missing; see --help\n");
