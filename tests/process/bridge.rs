@@ -114,6 +114,10 @@ fn an_agent_changes_a_page_later_without_its_key() {
 fn an_agent_whose_page_is_refused_gets_the_error_of_a_tool() {
     let user = User::of_server_with(&["--create-limit", "1"]);
     let mut agent = Agent::start(&user, true);
+    let whole =
+        json!({"name": "update_page", "arguments": {"slug": "a-page-22222222", "content": "y".repeat(140_000)}});
+    let too_large = agent.ask("tools/call", whole);
+    assert_eq!((&too_large["id"], &too_large["error"]["data"]["status"]), (&json!(1), &json!(413)), "{too_large}");
     let mut refused = |arguments: Value| {
         let result = agent.ask("tools/call", json!({"name": "create_page", "arguments": arguments}))["result"].clone();
         assert_eq!((&result["isError"], result.get("structuredContent")), (&json!(true), None), "{result}");

@@ -60,7 +60,14 @@ impl Bridge<'_> {
     /// `None` for a notification.
     fn answer(&mut self, message: Value) -> Option<Value> {
         let id = message.get("id").cloned();
-        self.try_answer(message).unwrap_or_else(|error| id.map(|id| failure(&id, INTERNAL_ERROR, &error.to_string())))
+        let answer = self.try_answer(message);
+        let mut answer =
+            answer.unwrap_or_else(|error| id.as_ref().map(|id| failure(id, INTERNAL_ERROR, &error.to_string())))?;
+        // A server that has not read a request cannot name it, and the client would wait for an answer to it.
+        if let (Some(answer), Some(id)) = (answer.as_object_mut(), id) {
+            answer.insert("id".to_owned(), id);
+        }
+        Some(answer)
     }
 
     fn try_answer(&mut self, mut message: Value) -> Result<Option<Value>> {
@@ -279,7 +286,8 @@ mod tests {
 
     #[test]
     fn an_answer_to_the_list_of_tools_without_tools_stays_as_it_is() {
-        for body in [r#"{"error":{"code":-32000}}"#, "[]", r#"{"result":[]}"#, r#""x""#, r#"{"result":{"tools":"x"}}"#]
+        for body in
+            [r#"{"error":1,"id":7}"#, "[]", r#"{"result":[],"id":7}"#, r#""x""#, r#"{"result":{"tools":"x"},"id":7}"#]
         {
             assert_eq!(answer_to("tools/list", body.as_bytes(), false), serde_json::from_str::<Value>(body).unwrap());
         }
