@@ -54,6 +54,16 @@ fn peak(server: &Server) -> f64 {
     line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() * 1024.0
 }
 
+/// In the C library's allocator, each of them begins at a multiple of 64 MiB.
+#[test]
+fn freed_memory_waits_in_few_arenas() {
+    let server = Server::temporary(&[]);
+    assert_honest_clients_are_served(&server);
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", server.child.id())).unwrap();
+    let starts = maps.lines().map(|line| u64::from_str_radix(line.split('-').next().unwrap(), 16).unwrap());
+    assert!(starts.filter(|start| start % (64 << 20) == 0).count() <= 4, "{maps}");
+}
+
 fn get_page_beside(slug: &str, value: &str) -> Vec<u8> {
     let call = format!(
         r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call",

@@ -17,17 +17,6 @@ fn refusal(command: Command) -> String {
     refused(&run(command, b"")).to_owned()
 }
 
-#[test]
-fn the_program_has_its_own_settings_of_the_allocator() {
-    let mut command = handbill(["--version"]);
-    command.env("_RJEM_MALLOC_CONF", "confirm_conf:true");
-    let output = run(command, b"");
-    let confirmed = text(&output.stderr);
-    for setting in ["background_thread:true", "dirty_decay_ms:200", "narenas:4", "oversize_threshold:131072"] {
-        assert!(confirmed.contains(&format!("Set conf value: {setting}")), "{confirmed}");
-    }
-}
-
 fn refused_with(data_dir: &Path) -> String {
     refusal(with_data(handbill(FREE_PORTS), data_dir))
 }
