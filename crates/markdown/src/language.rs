@@ -35,12 +35,16 @@ impl Language {
     }
 
     pub(super) fn of(sample: &Sample) -> Option<Self> {
-        let words: Vec<&str> = sample.text.split_whitespace().filter(|word| !is_address(word)).collect();
-        let found = detect(&words.join(" ")).filter(whatlang::Info::is_reliable)?;
+        let mut text = String::with_capacity(sample.text.len() + 1);
+        for word in sample.text.split_whitespace().filter(|word| !is_address(word)) {
+            text.push_str(word);
+            text.push(' ');
+        }
+        let found = detect(text.trim_end()).filter(whatlang::Info::is_reliable)?;
         // One Greek letter in a long text of an unknown script makes the detector sure of Greek.
         let mut letters = 0;
         let mut of_script = 0;
-        for word in words {
+        for word in text.split(' ') {
             let count = word.chars().filter(|c| c.is_alphabetic()).count();
             let is_of_script = detect_script(word).is_some_and(|script| writing(script) == writing(found.script()));
             letters += count;
