@@ -64,14 +64,6 @@ fn freed_memory_waits_in_few_arenas() {
     assert!(starts.filter(|start| start % (64 << 20) == 0).count() <= 4, "{maps}");
 }
 
-fn get_page_beside(slug: &str, value: &str) -> Vec<u8> {
-    let call = format!(
-        r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-            "params": {{"_meta": {{"x": {value}}}, "name": "get_page", "arguments": {{"slug": "{slug}"}}}}}}"#
-    );
-    request_bytes("POST", "/mcp", &[JSON, MCP_ACCEPT, ATTACKER], call.as_bytes())
-}
-
 #[test]
 fn readers_previews_and_nested_json_at_once_fit_into_240_mib() {
     let server = Server::temporary(&["--trusted-proxies", "127.0.0.0/8"]);
@@ -85,7 +77,13 @@ fn readers_previews_and_nested_json_at_once_fit_into_240_mib() {
         let body = format!(r#"{{"title": "T", "content": "c", "x": {value}}}"#);
         request_bytes("POST", "/api/pages", &[JSON, ATTACKER], body.as_bytes())
     });
-    let calls = nested.iter().map(|value| get_page_beside(slug, value));
+    let calls = nested.iter().map(|value| {
+        let call = format!(
+            r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+                "params": {{"_meta": {{"x": {value}}}, "name": "get_page", "arguments": {{"slug": "{slug}"}}}}}}"#
+        );
+        request_bytes("POST", "/mcp", &[JSON, MCP_ACCEPT, ATTACKER], call.as_bytes())
+    });
     let refused: Vec<_> = posts.chain(calls).collect();
     // Among the texts that take a renderer the most memory.
     let long = "<a@b.c>".repeat(14_000);

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{rendering, xss};
-use crate::in_process::app::{Setup, TestApp};
+use crate::in_process::app::Setup;
 use crate::spec::form::{field, form};
 
 #[test]
@@ -92,16 +92,12 @@ async fn the_preview_of_every_text_is_the_article_of_its_page() {
     for text in &fitting {
         // A client has 600 previews an hour.
         app.clock.advance(Duration::from_secs(6));
-        preview_is_page(&app, text).await;
+        let parts = [field("title", "T"), field("content", text), field("action", "preview")];
+        let preview = app.send(form(&parts).header("accept", "application/json")).await;
+        let article = preview.expect_status(200).field("article_html");
+        let page = app.publish("T", &text.replace("\r\n", "\n")).await;
+        let shown = app.get(&format!("/{}", page.slug)).await;
+        assert!(shown.text().contains(&format!("<article dir=\"auto\">\n{article}\n</article>")), "{text:?}");
     }
     println!("{} previews compared", fitting.len());
-}
-
-async fn preview_is_page(app: &TestApp, text: &str) {
-    let parts = [field("title", "T"), field("content", text), field("action", "preview")];
-    let preview = app.send(form(&parts).header("accept", "application/json")).await;
-    let article = preview.expect_status(200).field("article_html");
-    let page = app.publish("T", &text.replace("\r\n", "\n")).await;
-    let shown = app.get(&format!("/{}", page.slug)).await;
-    assert!(shown.text().contains(&format!("<article dir=\"auto\">\n{article}\n</article>")), "{text:?}");
 }
