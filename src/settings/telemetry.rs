@@ -1,7 +1,7 @@
 //! Settings of logs and traces. OpenTelemetry's SDK reads further variables (`OTEL_…`) itself.
 
 use clap::{Args, ValueEnum};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
 use url::Url;
 
 const TRACES_PATH: &str = "/v1/traces";
@@ -19,9 +19,9 @@ pub struct LogSettings {
     /// Format of the log: text or json [default: text on a terminal, json otherwise]
     #[arg(long, env = "HANDBILL_LOG_FORMAT", value_name = "FORMAT", value_enum)]
     pub log_format: Option<LogFormat>,
-    /// Filter directives of tracing-subscriber, e.g. info,handbill=debug
-    #[arg(long, env = "HANDBILL_LOG", value_name = "DIRECTIVES", default_value = "info", value_parser = log_filter)]
-    pub log: EnvFilter,
+    /// Levels, by target where one is named, e.g. info,handbill=debug
+    #[arg(long, env = "HANDBILL_LOG", value_name = "LEVELS", default_value = "info", value_parser = log_filter)]
+    pub log: Targets,
 }
 
 #[derive(Args, Debug)]
@@ -31,11 +31,8 @@ pub struct TraceSettings {
     pub otlp_endpoint: Option<Url>,
 }
 
-/// Refuses directives that cannot be parsed. The conversion that clap would choose drops them silently.
-fn log_filter(text: &str) -> Result<EnvFilter, String> {
-    EnvFilter::builder()
-        .parse(text)
-        .map_err(|error| format!("{error}: give directives, for example info,handbill=debug"))
+fn log_filter(text: &str) -> Result<Targets, String> {
+    text.parse().map_err(|error| format!("{error}: give levels, for example info,handbill=debug"))
 }
 
 /// Without a login, since logs show the address.

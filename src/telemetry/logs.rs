@@ -15,12 +15,12 @@ use serde_json::{Map, Value};
 use tokio::{sync::Mutex as AsyncMutex, task::spawn_blocking};
 use tracing::{Dispatch, Event, Level, Metadata, Subscriber, callsite::Identifier, level_filters::LevelFilter};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::filter::{FilterExt, FilterFn};
+use tracing_subscriber::filter::{FilterExt, FilterFn, Targets};
 use tracing_subscriber::fmt::writer::{BoxMakeWriter, MakeWriterExt};
 use tracing_subscriber::fmt::{self, FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::{Filter, Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
-use tracing_subscriber::{EnvFilter, fmt::format::Writer, util::SubscriberInitExt};
+use tracing_subscriber::{fmt::format::Writer, util::SubscriberInitExt};
 
 use super::{http::request_id, spans};
 use crate::settings::{LogFormat, LogSettings};
@@ -68,7 +68,7 @@ pub fn say(line: &str) {
 }
 
 fn subscriber(
-    directives: EnvFilter,
+    levels: Targets,
     tracer: Option<SdkTracer>,
     format: LogFormat,
     is_terminal: bool,
@@ -77,12 +77,12 @@ fn subscriber(
     // Without a tracer, `tracing` would still make every span for the layer.
     match tracer {
         Some(tracer) => {
-            let logging = logging(directives, format, is_terminal, [lines_to, acts_to], since_start());
+            let logging = logging(levels, format, is_terminal, [lines_to, acts_to], since_start());
             Registry::default().with(spans::layer(tracer)).with(logging).into()
         }
-        None => Registry::default()
-            .with(logging(directives, format, is_terminal, [lines_to, acts_to], since_start()))
-            .into(),
+        None => {
+            Registry::default().with(logging(levels, format, is_terminal, [lines_to, acts_to], since_start())).into()
+        }
     }
 }
 
@@ -232,7 +232,7 @@ pub(super) mod tests {
             S: Subscriber + for<'span> LookupSpan<'span>,
         {
             let (lines_to, acts_to) = (self.clone(), self.clone());
-            let filter = EnvFilter::new(directives);
+            let filter: Targets = directives.parse().expect("levels");
             logging(
                 filter,
                 LogFormat::Json,
@@ -255,7 +255,7 @@ pub(super) mod tests {
             || tracing::info_span!(target: handbill_pages::service::TRACES, "a call"),
         );
         let logging = subscriber(
-            EnvFilter::new("trace"),
+            Targets::new().with_default(LevelFilter::TRACE),
             None,
             LogFormat::Json,
             false,
