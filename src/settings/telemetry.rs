@@ -1,7 +1,7 @@
 //! Settings of logs and traces. OpenTelemetry's SDK reads further variables (`OTEL_…`) itself.
 
 use clap::{Args, ValueEnum};
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use url::Url;
 
 const TRACES_PATH: &str = "/v1/traces";
@@ -19,7 +19,7 @@ pub struct LogSettings {
     /// Format of the log: text or json [default: text on a terminal, json otherwise]
     #[arg(long, env = "HANDBILL_LOG_FORMAT", value_name = "FORMAT", value_enum)]
     pub log_format: Option<LogFormat>,
-    /// Levels, by target where one is named, e.g. info,handbill=debug
+    /// Level of the log, or of single targets, e.g. info,handbill=debug
     #[arg(long, env = "HANDBILL_LOG", value_name = "LEVELS", default_value = "info", value_parser = log_filter)]
     pub log: Targets,
 }
@@ -31,8 +31,20 @@ pub struct TraceSettings {
     pub otlp_endpoint: Option<Url>,
 }
 
-fn log_filter(text: &str) -> Result<Targets, String> {
-    text.parse().map_err(|error| format!("{error}: give levels, for example info,handbill=debug"))
+/// [`Targets`] takes any other text for a target that no line has, and an empty one for `error`.
+fn log_filter(text: &str) -> Result<Targets, &'static str> {
+    fn is_clear(item: &str) -> bool {
+        let (target, level) = item.split_once('=').unwrap_or(("handbill", item));
+        let is_target = |byte: u8| byte.is_ascii_alphanumeric() || b"_:-".contains(&byte);
+        let is_level = !level.is_empty() && level.parse::<LevelFilter>().is_ok();
+        is_level && !target.is_empty() && target.bytes().all(is_target)
+    }
+
+    let fault = "give levels, for example info,handbill=debug";
+    if !text.split(',').all(is_clear) {
+        return Err(fault);
+    }
+    text.parse().map_err(|_| fault)
 }
 
 /// Without a login, since logs show the address.
@@ -71,5 +83,25 @@ mod tests {
             assert_eq!(address(&format!("--otlp-endpoint={base}")), "http://ours:4318/v1/traces");
         }
         assert_eq!(address("--otlp-endpoint=https://theirs/otlp"), "https://theirs/otlp/v1/traces");
+    }
+
+    #[test]
+    fn a_log_has_levels_and_nothing_that_would_hide_its_lines() {
+        for text in ["info", "OFF", "info,handbill=debug", "warn,handbill_pages::service=trace,a-b=off"] {
+            assert_eq!(log_filter(text).unwrap().to_string().split(',').count(), text.split(',').count(), "{text}");
+        }
+        for text in [
+            "",
+            "inof",
+            "info,",
+            "info, handbill=debug",
+            "handbill",
+            "handbill=",
+            "=debug",
+            "a=b=info",
+            "handbill[a]=debug",
+        ] {
+            assert!(log_filter(text).is_err(), "{text}");
+        }
     }
 }

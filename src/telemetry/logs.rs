@@ -18,7 +18,7 @@ use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGua
 use tracing_subscriber::filter::{FilterExt, FilterFn, Targets};
 use tracing_subscriber::fmt::writer::{BoxMakeWriter, MakeWriterExt};
 use tracing_subscriber::fmt::{self, FmtContext, FormatEvent, FormatFields};
-use tracing_subscriber::layer::{Filter, Layer, SubscriberExt};
+use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 use tracing_subscriber::{fmt::format::Writer, util::SubscriberInitExt};
 
@@ -91,8 +91,8 @@ fn since_start() -> impl Fn() -> Duration {
     move || clock.monotonic()
 }
 
-fn logging<S, F>(
-    filter: F,
+fn logging<S>(
+    levels: Targets,
     format: LogFormat,
     is_terminal: bool,
     [lines_to, acts_to]: [BoxMakeWriter; 2],
@@ -100,14 +100,13 @@ fn logging<S, F>(
 ) -> impl Layer<S>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
-    F: Filter<S> + Send + Sync + 'static,
 {
-    // Without this hint, the filter would hide the level of `filter`.
+    // Without this hint, the filter would hide the level of `levels`.
     let keyless = FilterFn::new(|metadata| may_be_logged(metadata) && metadata.target() != AUDIT);
     let keyless = keyless.with_max_level_hint(LevelFilter::TRACE);
     let acts = FilterFn::new(|metadata| metadata.target() == AUDIT).with_max_level_hint(LevelFilter::INFO);
     let lines_to = BoxMakeWriter::new(lines_to.with_filter(once_a_minute(now)));
-    let lines = formatted(format, is_terminal, lines_to).with_filter(filter.and(keyless));
+    let lines = formatted(format, is_terminal, lines_to).with_filter(levels.and(keyless));
     lines.and_then(formatted(format, is_terminal, acts_to).with_filter(acts))
 }
 
@@ -225,16 +224,15 @@ pub(super) mod tests {
     impl Log {
         pub(in crate::telemetry) fn layer<S>(
             &self,
-            directives: &str,
+            levels: &str,
             now: impl Fn() -> Duration + Send + Sync + 'static,
         ) -> impl Layer<S>
         where
             S: Subscriber + for<'span> LookupSpan<'span>,
         {
             let (lines_to, acts_to) = (self.clone(), self.clone());
-            let filter: Targets = directives.parse().expect("levels");
             logging(
-                filter,
+                levels.parse().expect("they are levels"),
                 LogFormat::Json,
                 false,
                 [BoxMakeWriter::new(move || lines_to.clone()), BoxMakeWriter::new(move || acts_to.clone())],
@@ -266,16 +264,16 @@ pub(super) mod tests {
 
     #[test]
     fn no_filter_hides_an_operators_act() {
-        for (directives, others) in [("off", 0), ("warn", 0), ("info", 1)] {
+        for (levels, others) in [("off", 0), ("warn", 0), ("info", 1)] {
             let log = Log::default();
-            let layer = log.layer(directives, || Duration::ZERO);
+            let layer = log.layer(levels, || Duration::ZERO);
             tracing::subscriber::with_default(Registry::default().with(layer), || {
                 tracing::info!(target: AUDIT, audit = true, "an operator acted");
                 tracing::info!(target: "handbill::other", "something else");
             });
             let lines = log.lines();
             let acts = lines.iter().filter(|line| line["audit"] == true).count();
-            assert_eq!((acts, lines.len() - acts), (1, others), "{directives}");
+            assert_eq!((acts, lines.len() - acts), (1, others), "{levels}");
         }
     }
 
