@@ -15,7 +15,7 @@ use crate::args::{
 };
 use crate::key_file::{self, KeyFile, SavedKey, published_from};
 use crate::page::PageReference;
-use crate::publish::{Draft, Published, publish};
+use crate::publish::{Draft, Published, check_length, publish};
 use crate::terminal::{hint, one_line};
 use crate::{ClientError, Result, mcp, print_line, print_text};
 use handbill_pages::values::title::{MAX_CHARS, Title};
@@ -23,9 +23,6 @@ use handbill_pages::values::{counted::counted, markdown::render, origin::Origin}
 
 /// Far more than a file of keys holds.
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
-
-/// Far more than a page holds. As JSON it is at most six times as long, which a server still reads to its end.
-const MAX_TEXT_BYTES: usize = 512 * 1024;
 
 const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
 
@@ -313,9 +310,7 @@ fn name_of(file: &Path) -> String {
 
 fn page_text(file: &Path) -> Result<String> {
     let bytes = read_bytes(file)?;
-    if bytes.len() > MAX_TEXT_BYTES {
-        return Err(ClientError::Failed(format!("{} is too long for a page: shorten it or split it", name_of(file))));
-    }
+    check_length(&bytes, &name_of(file))?;
     String::from_utf8(bytes).map_err(|_| ClientError::Failed(format!("{} isn't a text file (UTF-8)", name_of(file))))
 }
 

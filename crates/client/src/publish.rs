@@ -15,6 +15,9 @@ use crate::{ClientError, Result};
 use handbill_pages::ports::random::Random;
 use handbill_pages::values::{edit_key::EditKey, hex, origin::Origin};
 
+/// Far more than a page holds. As JSON it is at most six times as long, which a server still reads to its end.
+const MAX_TEXT_BYTES: usize = 512 * 1024;
+
 pub(crate) struct Draft {
     pub(crate) title: String,
     pub(crate) content: String,
@@ -31,6 +34,7 @@ pub(crate) enum Published {
 
 pub(crate) fn publish(api: &Api<'_>, keys: &KeyFile, server: &Origin, draft: Draft) -> Result<Published> {
     let Draft { title, content, others: mut body, source } = draft;
+    check_length(content.as_bytes(), "the text")?;
     body.extend([("title".to_owned(), json!(title)), ("content".to_owned(), json!(content))]);
     let (sent, edit_key, is_repeat) = begin(keys, server, &body)?;
     body.insert("edit_key".to_owned(), json!(edit_key.reveal()));
@@ -51,6 +55,14 @@ pub(crate) fn publish(api: &Api<'_>, keys: &KeyFile, server: &Origin, draft: Dra
         keys.change(|saved| saved.retain(|saved| saved.sent.as_deref() != Some(&sent)))?;
     }
     Ok(Published::Refused(answer))
+}
+
+/// A server does not read a much longer text to its end, which looks like an answer that was lost.
+pub(crate) fn check_length(text: &[u8], name: &str) -> Result<()> {
+    if text.len() <= MAX_TEXT_BYTES {
+        return Ok(());
+    }
+    Err(ClientError::Failed(format!("{name} is too long for a page: shorten it or split it")))
 }
 
 /// Makes a key, or finds the key of an earlier attempt, and saves it first. Returns the attempt's name, the key, and
@@ -103,9 +115,24 @@ fn save(keys: &KeyFile, sent: &str, new: &SavedKey) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use http::Response;
 
     use super::*;
+    use crate::tests::agent;
+
+    #[test]
+    fn a_text_that_no_page_can_hold_is_not_sent_and_leaves_no_key() {
+        let home = tempfile::tempdir().unwrap();
+        let keys = KeyFile::in_directory(home.path().to_owned());
+        let content = "a".repeat(MAX_TEXT_BYTES + 1);
+        let draft = Draft { title: "T".to_owned(), content, others: Map::new(), source: None };
+        let api = Api { agent: &agent(), wait: Duration::ZERO };
+        let refused = publish(&api, &keys, &Origin::parse("http://127.0.0.1:1").unwrap(), draft).err().unwrap();
+        assert!(matches!(refused, ClientError::Failed(_)), "{refused}");
+        assert!(keys.keys().unwrap().is_empty());
+    }
 
     #[test]
     fn a_text_has_one_key_until_its_page_is_saved() {
