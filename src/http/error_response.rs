@@ -84,7 +84,7 @@ impl AppState {
         response
     }
 
-    /// For an address that shows a key.
+    /// For an address that holds a key.
     pub(super) fn key_in_uri(&self, method: &Method) -> Response {
         let error = ServiceError::KeyInQuery;
         if *method == Method::POST {
@@ -100,7 +100,7 @@ pub(super) fn uri_holds_key(uri: &Uri) -> bool {
     uri.query().is_some_and(query_holds_key)
 }
 
-/// Replaces a successful or redirected read by 401 if `uri` shows a key. Errors stay: whether the page exists comes first.
+/// Replaces a successful or redirected read by 401 if `uri` holds a key. Errors stay: whether the page exists comes first.
 pub(super) fn unless_uri_holds_key(uri: &Uri, app: &AppState, response: Response) -> Response {
     let is_read = response.status().is_success() || response.status().is_redirection();
     if is_read && uri_holds_key(uri) { app.failed(&ServiceError::KeyInQuery) } else { response }

@@ -54,7 +54,7 @@ fn peak(server: &Server) -> f64 {
     line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() * 1024.0
 }
 
-/// In the C library's allocator, each of them begins at a multiple of 64 MiB.
+/// Each further arena of the C library begins at a multiple of 64 MiB.
 #[test]
 fn freed_memory_waits_in_few_arenas() {
     let server = Server::temporary(&[]);

@@ -1,4 +1,4 @@
-//! Reads JSON, and counts values and finds repeated members meanwhile.
+//! Reads JSON, and meanwhile counts its values and finds repeated members.
 //!
 //! A `serde_json::Value` can take a hundred times its text: the object of `{"":0}` takes some 600 bytes. Serde silently
 //! keeps the last of two equal members.
@@ -56,8 +56,8 @@ impl Flaw {
 pub fn read(bytes: &[u8]) -> Result<Value, Flaw> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let mut found = None;
-    let counter = Counter { left: &mut { MAX_VALUES }, depth: 0, found: &mut found };
-    counter.deserialize(&mut json).and_then(|value| json.end().map(|()| value)).map_err(|error| {
+    let reader = Reader { left: &mut { MAX_VALUES }, depth: 0, found: &mut found };
+    reader.deserialize(&mut json).and_then(|value| json.end().map(|()| value)).map_err(|error| {
         let kind = match found {
             Some(kind) => kind,
             None if bytes.starts_with("\u{feff}".as_bytes()) => FlawKind::ByteOrderMark,
@@ -68,16 +68,16 @@ pub fn read(bytes: &[u8]) -> Result<Value, Flaw> {
     })
 }
 
-struct Counter<'a> {
+struct Reader<'a> {
     left: &'a mut usize,
     depth: usize,
     /// The error of serde is a text alone.
     found: &'a mut Option<FlawKind>,
 }
 
-impl Counter<'_> {
-    fn inside(&mut self) -> Counter<'_> {
-        Counter { left: self.left, depth: self.depth + 1, found: self.found }
+impl Reader<'_> {
+    fn inside(&mut self) -> Reader<'_> {
+        Reader { left: self.left, depth: self.depth + 1, found: self.found }
     }
 
     fn fail<E: Error>(&mut self, kind: FlawKind) -> E {
@@ -86,7 +86,7 @@ impl Counter<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Counter<'_> {
+impl<'de> DeserializeSeed<'de> for Reader<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(mut self, deserializer: D) -> Result<Value, D::Error> {
@@ -101,7 +101,7 @@ impl<'de> DeserializeSeed<'de> for Counter<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Counter<'_> {
+impl<'de> Visitor<'de> for Reader<'_> {
     type Value = Value;
 
     fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
