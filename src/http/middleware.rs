@@ -98,7 +98,7 @@ async fn observe(State(group): State<Arc<Group>>, request: Request, next: Next) 
             let response = observed.run(next.run(Request::from_parts(parts, body))).await;
             front.large_answers.admit(response).unwrap_or_else(|fields| dropped(*interface, is_safe, &fields))
         }
-        Err(error) => group.refuse(error, parts.headers.remove(ORIGIN)).await,
+        Err(error) => Box::pin(group.refuse(error, parts.headers.remove(ORIGIN))).await,
     };
     front.complete(*interface, &mut response);
     observed.answered(&mut response);

@@ -88,24 +88,28 @@ impl Representation {
             cache.count_hit();
             return Ok(response);
         }
-        let mut reading = service.read(slug);
-        // Another replica may have changed the page.
-        if !cache.is_coherent && (ready.is_some() || headers.contains_key(IF_NONE_MATCH)) {
-            let head = reading.head().await?;
-            if let Some((state, response)) = ready
-                && state == head.state()
-            {
-                cache.count_hit();
-                return Ok(response);
+        // In a box of its own: a read from memory need not carry its room through each layer.
+        let from_store = async move {
+            let mut reading = service.read(slug);
+            // Another replica may have changed the page.
+            if !cache.is_coherent && (ready.is_some() || headers.contains_key(IF_NONE_MATCH)) {
+                let head = reading.head().await?;
+                if let Some((state, response)) = ready
+                    && state == head.state()
+                {
+                    cache.count_hit();
+                    return Ok(response);
+                }
+                if let Some(unchanged) = self.unchanged(&head, app, headers) {
+                    return Ok(unchanged);
+                }
             }
-            if let Some(unchanged) = self.unchanged(&head, app, headers) {
-                return Ok(unchanged);
-            }
-        }
-        let page = reading.page().await?;
-        let made = CachedPage::new(app.about(&page.head), self, self.body(&page, app));
-        let cached = cache.insert(slug, slot, made, Coding::preferred(headers));
-        Ok(self.ready(&cached, slug, app, headers).expect("the body without a coding is there"))
+            let page = reading.page().await?;
+            let made = CachedPage::new(app.about(&page.head), self, self.body(&page, app));
+            let cached = cache.insert(slug, slot, made, Coding::preferred(headers));
+            Ok(self.ready(&cached, slug, app, headers).expect("the body without a coding is there"))
+        };
+        Box::pin(from_store).await
     }
 
     /// `None` if `cached` has no body that the client takes.
