@@ -547,13 +547,14 @@ fn several_pages_are_deleted_at_once_or_none() {
 }
 
 #[test]
-fn a_page_that_was_only_hidden_keeps_its_key() {
+fn a_page_that_was_only_hidden_keeps_its_key_and_others_are_deleted_beside_it() {
     let user = User::new();
-    let slug = user.published("one");
+    let (slug, other) = (user.published("one"), user.published("two"));
     let data = user.data.path().to_str().unwrap();
     user.done(&["hide", "--reason", "spam", "--by", "desk", &slug, "--data-dir", data], "");
-    let message = user.fails(&["delete", "--yes", &slug], "", 3);
-    assert!(message.contains("handbill key --forget"), "{message}");
+    let message = user.fails(&["delete", "--yes", &slug, &other], "", 3);
+    assert!(message.contains("handbill key --forget") && message.contains(&slug), "{message}");
+    user.fails(&["get", &other], "", 3);
     user.done(&["show", "--by", "desk", &slug, "--data-dir", data], "");
     user.done(&["delete", "--yes", &slug], "");
 }

@@ -250,19 +250,21 @@ fn delete(DeleteArgs { pages, yes, connection }: &DeleteArgs, agent: &Agent) -> 
         return Err(ClientError::Failed("nothing was deleted".to_owned()));
     }
     let api = Api { agent, wait: connection.wait };
+    let mut absent = Vec::new();
     for (page, key, _) in &pages {
-        api.call(&Method::DELETE, page, &authorized(key), None).map_err(|error| match error {
+        match api.call(&Method::DELETE, page, &authorized(key), None) {
+            Ok(_) => {
+                connection.keys()?.forget(page)?;
+                hint(&format!("Deleted {}.", page.url()));
+            }
             // Operators can show a hidden page again.
-            ClientError::NoPage(message) => ClientError::NoPage(format!(
-                "{message} Its key stays saved; `handbill key --forget {}` removes it",
-                page.url()
-            )),
-            error => error,
-        })?;
-        connection.keys()?.forget(page)?;
-        hint(&format!("Deleted {}.", page.url()));
+            Err(ClientError::NoPage(message)) => {
+                absent.push(format!("{message} Its key stays saved; `handbill key --forget {}` removes it", page.url()))
+            }
+            Err(error) => return Err(error),
+        }
     }
-    Ok(())
+    if absent.is_empty() { Ok(()) } else { Err(ClientError::NoPage(absent.join("\n"))) }
 }
 
 fn key(KeyArgs { page, import, link, forget, connection }: KeyArgs) -> Result<()> {
