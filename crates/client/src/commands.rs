@@ -259,8 +259,8 @@ fn delete(DeleteArgs { pages, yes, connection }: &DeleteArgs, agent: &Agent) -> 
             }
             // Operators can show a hidden page again.
             Err(ClientError::NoPage(message)) => {
-                absent
-                    .push(format!("{message} Its key stays saved; `handbill key --forget {}` removes it", page.url()));
+                let url = page.url();
+                absent.push(format!("{message} Its key stays saved; `handbill key --forget {url}` removes it"));
             }
             Err(error) => return Err(error),
         }
