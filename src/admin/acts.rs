@@ -99,7 +99,8 @@ async fn on_one(api: &AdminApi, page: String, act: OperatorAct<'_>) -> ActResult
         OperatorAct::Show(by) => (None, by),
     };
     api.log_act(name, Some(slug.clone()), reason, by.to_owned(), outcome).await;
-    let is_as_wanted = outcome != "failed" && (reason.is_some() || [now, before].contains(&outcome));
+    let is_as_wanted =
+        outcome != "failed" && (!matches!(act, OperatorAct::Show(_)) || [now, before].contains(&outcome));
     ActResult { page: slug.to_string(), outcome: outcome.into(), is_as_wanted, detail }
 }
 
