@@ -1,24 +1,22 @@
-//! The program, and the settings of its allocator.
+//! The program, and its allocator.
 
 use std::process::ExitCode;
 
+use mimalloc::MiMalloc;
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
 fn main() -> ExitCode {
-    #[cfg(target_env = "gnu")]
-    bound_freed_memory();
+    return_freed_memory_at_once();
     handbill::cli::run()
 }
 
-#[cfg(target_env = "gnu")]
-#[expect(unsafe_code, reason = "the C library's function has no safe wrapper")]
-fn bound_freed_memory() {
-    /// By default the allocator has eight arenas for each core, and each arena keeps freed memory for itself.
-    const MAX_ARENAS: libc::c_int = 4;
-
-    /// The system gets a buffer of this many bytes back as soon as it is freed. By default this limit grows with the buffers.
-    const OWN_MAPPING_BYTES: libc::c_int = 128 * 1024;
-
-    for (parameter, value) in [(libc::M_ARENA_MAX, MAX_ARENAS), (libc::M_MMAP_THRESHOLD, OWN_MAPPING_BYTES)] {
-        // SAFETY: it takes two numbers, and no other thread is running yet.
-        assert_eq!(unsafe { libc::mallopt(parameter, value) }, 1, "the C library takes the parameter");
-    }
+/// By default freed memory waits for a second, and then for a thread that needs more.
+#[expect(unsafe_code, reason = "the allocator's function has no safe wrapper")]
+fn return_freed_memory_at_once() {
+    /// In milliseconds. `mimalloc.h` names it, its binding does not.
+    const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
+    // SAFETY: it takes two numbers, and no other thread is running yet.
+    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, 0) };
 }
