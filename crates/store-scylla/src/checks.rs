@@ -10,8 +10,8 @@ use scylla::statement::{Consistency, Statement};
 use tokio::time::timeout;
 
 use super::schema::{SchemaError, select};
+use super::session::{NO_ANSWER, send_only_to};
 use super::settings::{ScyllaConsistency, ScyllaSettings, SettingsError};
-use super::{conditional_write::NO_ANSWER, session::send_only_to};
 
 /// How long the checks may take: a busy server need not be asked.
 const CHECKS_TIMEOUT: Duration = Duration::from_secs(5);

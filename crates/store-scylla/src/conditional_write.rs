@@ -24,7 +24,8 @@ use scylla::{
 };
 use tokio::time::{Instant, sleep, timeout};
 
-use super::connected::Connected;
+use super::row::{KEPT_IDS, WriteId};
+use super::{connected::Connected, session::NO_ANSWER};
 
 /// Shortest time for an attempt. With less, the answer would probably come too late.
 const SHORTEST_ATTEMPT: Duration = Duration::from_millis(50);
@@ -76,8 +77,6 @@ impl Seen {
         }
     }
 }
-
-pub(super) const NO_ANSWER: &str = "the database did not answer in time";
 
 /// Sends `write` until its outcome is certain. `Ok(false)` means that the condition does not hold.
 pub(super) async fn run<V: SerializeRow>(
@@ -227,23 +226,6 @@ fn of_failed_write(error: &ExecutionError) -> Outcome {
     }
 }
 
-/// Random bytes by which a writer recognises its own write.
-pub(super) type WriteId = [u8; 16];
-
-/// How many ids of its last writes a row keeps, besides the id of its first.
-const KEPT_IDS: u8 = 8;
-
-/// The ids of a row's writes, after another one: the last eight, newest first, then the first, which decides whether a create was done
-/// however many writes followed.
-pub(super) fn with_id(ids: &[u8], id: &WriteId) -> Vec<u8> {
-    let oldest = usize::from(KEPT_IDS) * id.len();
-    let mut ids = [id, ids].concat();
-    if ids.len() > oldest + id.len() {
-        ids.drain(oldest..oldest + id.len());
-    }
-    ids
-}
-
 pub(super) fn new_id(mut random: &Random) -> WriteId {
     let mut id = WriteId::default();
     random.fill_bytes(&mut id);
@@ -257,6 +239,7 @@ mod tests {
     use scylla::errors::{BadQuery, BrokenConnectionErrorKind, ConnectionPoolError, OperationType, WriteType};
     use scylla::statement::Consistency;
 
+    use super::super::row::with_id;
     use super::Outcome::{Done, NotDone, Unknown};
     use super::*;
 
@@ -337,12 +320,5 @@ mod tests {
             let refused = ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, text()));
             assert_eq!(of_failed_write(&refused), outcome, "{refused}");
         }
-    }
-
-    #[test]
-    fn the_ids_of_the_last_eight_writes_and_of_the_first_are_kept() {
-        let ids = (1..=12).fold(Vec::new(), |ids, number| with_id(&ids, &[number; 16]));
-        let kept: Vec<_> = ids.chunks(16).map(|id| id[0]).collect();
-        assert_eq!(kept, [12, 11, 10, 9, 8, 7, 6, 5, 1]);
     }
 }

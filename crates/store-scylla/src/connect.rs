@@ -7,11 +7,11 @@ use scylla::client::session::Session;
 use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::checks;
 use super::schema::{self, MIGRATIONS, SchemaError, SchemaState};
-use super::session::{self, Limits, RETRY_INTERVAL};
+use super::session::{self, Limits, NO_ANSWER, RETRY_INTERVAL};
 use super::settings::{ScyllaSettings, SettingsError};
 use super::store::{CONSISTENCY, DATACENTER, SECRET, ScyllaStore};
-use super::{checks, conditional_write::NO_ANSWER};
 
 /// Why the store cannot connect, for the operator to fix. Connecting waits for a cluster that does not answer.
 #[derive(Debug, Error)]

@@ -11,7 +11,7 @@ use scylla::{
 use tokio::time::{Instant, timeout_at};
 
 use super::row::{HeadRow, Statements, WholeRow};
-use super::{conditional_write::NO_ANSWER, session::Limits};
+use super::session::{Limits, NO_ANSWER};
 
 pub(super) struct Connected {
     pub(super) session: Arc<Session>,

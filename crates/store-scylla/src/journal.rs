@@ -16,8 +16,8 @@ use scylla::{DeserializeRow, serialize::row::SerializeRow, statement::prepared::
 use tokio::time::sleep;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::conditional_write::WriteId;
 use super::connected::{Connected, unavailable};
+use super::row::WriteId;
 
 /// Partitions of one day.
 const SHARDS: u8 = 16;

@@ -12,7 +12,6 @@ use scylla::{
     policies::retry::FallthroughRetryPolicy, statement::prepared::PreparedStatement,
 };
 
-use super::conditional_write::{WriteId, with_id};
 use super::{session::Limits, settings::ScyllaConsistency};
 
 /// The two lists of columns that reads at a quorum select, and nothing else: Cassandra repairs only selected columns, and other lists
@@ -95,6 +94,23 @@ pub(super) struct WritePage {
     text: Revised<Vec<u8>>,
     pub(super) expected_revision: Option<i64>,
     expected_write_ids: Option<Vec<u8>>,
+}
+
+/// Random bytes by which a writer recognises its own write.
+pub(super) type WriteId = [u8; 16];
+
+/// How many ids of its last writes a row keeps, besides the id of its first.
+pub(super) const KEPT_IDS: u8 = 8;
+
+/// The ids of a row's writes, after another one: the last eight, newest first, then the first, which decides whether a create was done
+/// however many writes followed.
+pub(super) fn with_id(ids: &[u8], id: &WriteId) -> Vec<u8> {
+    let oldest = usize::from(KEPT_IDS) * id.len();
+    let mut ids = [id, ids].concat();
+    if ids.len() > oldest + id.len() {
+        ids.drain(oldest..oldest + id.len());
+    }
+    ids
 }
 
 impl WritePage {
@@ -193,5 +209,17 @@ impl Statements {
         statements.read_journal.set_page_size(JOURNAL_ROWS);
         statements.read_journal_of.set_page_size(JOURNAL_ROWS);
         Ok(statements)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ids_of_the_last_eight_writes_and_of_the_first_are_kept() {
+        let ids = (1..=12).fold(Vec::new(), |ids, number| with_id(&ids, &[number; 16]));
+        let kept: Vec<_> = ids.chunks(16).map(|id| id[0]).collect();
+        assert_eq!(kept, [12, 11, 10, 9, 8, 7, 6, 5, 1]);
     }
 }

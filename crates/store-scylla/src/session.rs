@@ -19,6 +19,8 @@ use tokio::time::{Instant, sleep};
 use super::login::{self, FileLogin};
 use super::settings::{ScyllaConsistency, ScyllaSettings, SettingsError};
 
+pub(super) const NO_ANSWER: &str = "the database did not answer in time";
+
 /// Each connection is asked for a sign of life this often; the driver's default is 30 s.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
 
