@@ -14,11 +14,15 @@ use clap::{Arg, Command, CommandFactory, FromArgMatches, Parser, Subcommand, bui
 use self::error::{CommandError, REFUSED, print};
 use self::operators::AdminCommand;
 use crate::app;
-use crate::http::openapi_document;
+use crate::http::{openapi_document, request::body::BODY_TIME};
 use crate::outbound::agent;
 use crate::settings::{DocumentSettings, ServeSettings, unknown_variables, variables};
 use crate::telemetry::logs::say;
 use handbill_client::{ClientCommand, REQUEST_TIMEOUT, terminal::one_line};
+use handbill_pages::service::DEADLINE;
+
+/// A command hears whether its page was stored.
+const _: () = assert!(BODY_TIME.as_millis() + DEADLINE.as_millis() < REQUEST_TIMEOUT.as_millis());
 
 /// Publishes texts without accounts: each has a public address and an edit key.
 #[derive(Parser)]

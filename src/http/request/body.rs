@@ -13,14 +13,10 @@ use tokio::time::{Instant, timeout_at};
 
 use super::MAX_BODY_BYTES;
 use super::fields::{FromFields, parse};
-use handbill_client::REQUEST_TIMEOUT;
-use handbill_pages::service::{Body, BodyReadError, DEADLINE, PageFields};
+use handbill_pages::service::{Body, BodyReadError, PageFields};
 
 /// 128 KB at 88 kbit/s. Shorter than the default of `--drain-timeout`, so that a stalled client cannot fail a stop.
 pub(crate) const BODY_TIME: Duration = Duration::from_secs(12);
-
-/// A command hears whether its page was stored.
-const _: () = assert!(BODY_TIME.as_millis() + DEADLINE.as_millis() < REQUEST_TIMEOUT.as_millis());
 
 /// With `Expect: 100-continue`, the body is read only when needed. Any other body is read at once, because its
 /// connection could otherwise not be reused.

@@ -3,10 +3,8 @@
 use http::header::{HOST, TRANSFER_ENCODING};
 use http::{HeaderValue, Version, request::Parts, uri::Authority};
 
+use super::MAX_HEAD_BYTES;
 use crate::http::error::{ApiError, Code};
-
-/// Largest accepted request head, in bytes: the address and all headers. Every connection may hold as much.
-pub const MAX_HEAD_BYTES: usize = 16 * 1024;
 
 pub fn check(head: &Parts) -> Result<(), ApiError> {
     if is_too_large(head) {

@@ -9,7 +9,8 @@ pub mod json;
 pub mod part;
 pub mod raw_post;
 
-pub use self::head::MAX_HEAD_BYTES;
+/// Of the address and all headers. Every connection may hold as much.
+pub const MAX_HEAD_BYTES: usize = 16 * 1024;
 
 /// Spec §8: 128 KB.
 pub const MAX_BODY_BYTES: usize = 131_072;
