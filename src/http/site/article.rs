@@ -239,11 +239,11 @@ mod tests {
 
     #[test]
     fn a_link_leads_to_the_heading_that_github_gives_its_name() {
-        let led = |markdown: &str| {
+        fn led(markdown: &str) -> String {
             let article = super::article(&render(markdown).html, &[], Some("The Title")).into_owned();
             let links = article.split("<a href=\"#").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned());
             links.collect::<Vec<_>>().join(" ")
-        };
+        }
         for (heading, link, target) in [
             ("First section", "first-section", "section-first-section"),
             ("First section", "First-Section", "section-first-section"),

@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_state_that_no_edit_could_follow_is_refused() {
-        let of = |version: u64, changed_at| {
+        fn of(version: u64, changed_at: i64) -> bool {
             let mut page = archived(None, "a");
             page.head.version = version.try_into().unwrap();
             page.head.changed_at = UnixMillis::new(changed_at);
@@ -334,7 +334,7 @@ mod tests {
             let mut decoder = Decoder::default();
             decoder.line(header.as_bytes()).unwrap();
             decoder.line(record_line(&Record::Active(page)).as_bytes()).is_ok()
-        };
+        }
         assert_eq!([of(MAX_VERSION, MAX_MILLIS), of(MAX_VERSION + 1, 1), of(1, MAX_MILLIS + 1)], [true, false, false]);
     }
 
