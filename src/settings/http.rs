@@ -50,7 +50,7 @@ pub struct HttpSettings {
     /// Documents to link on each page: privacy=URL, terms=URL, support=URL [default: none]
     #[arg(long, env = "HANDBILL_SITE_LINKS", value_name = "NAME=URL,…", value_delimiter = ',', value_parser = SiteLink::parse)]
     pub site_links: Vec<SiteLink>,
-    /// Connections at once; a client has an eighth, except trusted proxies and this machine
+    /// Connections at once; a client has an eighth, trusted proxies and loopback all
     #[arg(long, env = "HANDBILL_MAX_CONNECTIONS", value_name = "NUMBER", default_value = "4096", value_parser = number(1..=1_000_000, 4096))]
     max_connections: u32,
     /// Time to accept requests after SIGTERM, while /readyz answers 503

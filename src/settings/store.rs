@@ -48,7 +48,7 @@ pub struct ScyllaSettings {
     /// Keyspace of the pages
     #[arg(long, env = "HANDBILL_SCYLLA_KEYSPACE", value_name = "NAME", default_value = "handbill", value_parser = keyspace)]
     pub scylla_keyspace: String,
-    /// Datacentre whose nodes are asked; local consistency needs it if there are several [default: the only one]
+    /// Datacentre to ask; local consistency needs it if there are several [default: the only one]
     #[arg(long, env = "HANDBILL_SCYLLA_DATACENTER", value_name = "NAME")]
     pub scylla_datacenter: Option<String>,
     /// Copies that agree on each write: of one datacentre, or of all
