@@ -39,7 +39,7 @@ pub(super) async fn admit(request: Request) -> Result<Request, Response> {
     Ok(Request::from_parts(head, bytes.into()))
 }
 
-/// Refuses too many values, and objects with a member twice.
+/// Refuses too many values, values in a text, and objects with a member twice.
 fn check_values(bytes: &[u8]) -> Result<(), ErrorData> {
     json::read(bytes).map(drop).map_err(|flaw| {
         let message = format!("{} Send one JSON-RPC message in UTF-8.", flaw.message());
@@ -47,7 +47,7 @@ fn check_values(bytes: &[u8]) -> Result<(), ErrorData> {
             FlawKind::Twice(_) => {
                 ErrorData::invalid_request("The message has the same member twice. Send each once.", None)
             }
-            FlawKind::TooManyValues => ErrorData::invalid_request(message, None),
+            FlawKind::TooManyValues | FlawKind::RawText => ErrorData::invalid_request(message, None),
             FlawKind::NotJson | FlawKind::Empty | FlawKind::ByteOrderMark | FlawKind::TooDeep => {
                 ErrorData::parse_error(message, None)
             }

@@ -15,6 +15,10 @@ pub const MAX_VALUES: usize = 1024;
 /// How many objects and lists may be around a value. `serde_json` itself gives up at one more.
 const MAX_DEPTH: usize = 126;
 
+/// `serde_json` takes an object whose first member has this name for the JSON in that member's text. `rmcp` reads bodies so,
+/// and nobody would count the values in the text.
+const RAW_TEXT: &str = "$serde_json::private::RawValue";
+
 /// What is wrong with a text, with its line and column.
 #[derive(Debug)]
 pub struct Flaw {
@@ -30,6 +34,7 @@ pub enum FlawKind {
     ByteOrderMark,
     TooDeep,
     TooManyValues,
+    RawText,
     /// The member's name.
     Twice(String),
 }
@@ -46,13 +51,15 @@ impl Flaw {
             FlawKind::NotJson => "is not valid JSON",
             FlawKind::TooDeep => "is nested deeper than 127 levels",
             FlawKind::TooManyValues => "holds more than 1024 values",
+            FlawKind::RawText => "has a member with a name that is reserved",
             FlawKind::Twice(_) => "has the same member twice",
         };
         format!("The body {problem}, at line {}, column {}.", self.line, self.column)
     }
 }
 
-/// Fails if `bytes` are not JSON, are deeper than 127 levels, have more than [`MAX_VALUES`] values, or a member twice.
+/// Fails if `bytes` are not JSON, are deeper than 127 levels, have more than [`MAX_VALUES`] values, a member twice, or values
+/// in a text.
 pub fn read(bytes: &[u8]) -> Result<Value, Flaw> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let mut found = None;
@@ -111,6 +118,9 @@ impl<'de> Visitor<'de> for Reader<'_> {
     fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<Value, A::Error> {
         let mut object = Map::new();
         while let Some(name) = members.next_key::<String>()? {
+            if name == RAW_TEXT {
+                return Err(self.fail(FlawKind::RawText));
+            }
             if object.contains_key(&name) {
                 return Err(self.fail(FlawKind::Twice(name)));
             }
@@ -154,6 +164,8 @@ impl<'de> Visitor<'de> for Reader<'_> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn refused(text: &str) -> Option<FlawKind> {
@@ -178,6 +190,17 @@ mod tests {
             assert_eq!(refused(text), Some(FlawKind::Twice(name.to_owned())), "{text}");
         }
         assert_eq!(refused(r#"{"a": {"b": 1}, "b": {"b": 2}}"#), None);
+    }
+
+    #[test]
+    fn values_in_a_text_that_serde_json_would_read_are_refused() {
+        for (text, hidden) in [
+            (r#"{"$serde_json::private::RawValue": "[0]"}"#, json!([0])),
+            (r#"[{"a": {"\u0024serde_json::private::RawValue": "{}"}}]"#, json!([{"a": {}}])),
+        ] {
+            assert_eq!(serde_json::from_str::<Value>(text).unwrap(), hidden, "{text}");
+            assert_eq!(refused(text), Some(FlawKind::RawText), "{text}");
+        }
     }
 
     #[test]
