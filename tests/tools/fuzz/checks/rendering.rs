@@ -7,7 +7,6 @@ use super::html::{assert_only_the_subset, reserialised};
 
 /// HTML may be this much longer than six times its source, in bytes (contract, decision 12).
 const FIXED_BYTES: usize = 64 * 1024;
-
 /// Largest HTML of all, in bytes (contract, decision 12).
 const MAX_BYTES: usize = 4_000_000;
 

@@ -1,5 +1,3 @@
-//! Runs `checks/authorization.rs` on what the fuzzer makes up.
-
 #![no_main]
 
 #[path = "../checks/authorization.rs"]

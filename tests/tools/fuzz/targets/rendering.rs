@@ -1,5 +1,3 @@
-//! Runs `checks/rendering.rs` on what the fuzzer makes up.
-
 #![no_main]
 
 #[path = "../../../it/security/html.rs"]

@@ -1,5 +1,3 @@
-//! Runs `checks/request_json.rs` on what the fuzzer makes up.
-
 #![no_main]
 
 #[path = "../checks/request_json.rs"]

@@ -1,5 +1,3 @@
-//! Runs `checks/slug.rs` on what the fuzzer makes up.
-
 #![no_main]
 
 #[path = "../checks/slug.rs"]
