@@ -4,18 +4,16 @@
 use std::time::Instant;
 
 use handbill_test_support::client::{
-    Answer, Connection, JSON, MCP_ACCEPT, get, page_json, post, request, request_bytes, tool_call,
+    Answer, Connection, JSON, MCP_ACCEPT, get, page_json, post, request_bytes, tool_call,
 };
 use handbill_test_support::environment::TEST_TIMEOUT;
 use handbill_test_support::server::Server;
 use serde_json::json;
 
 const READERS: usize = 400;
-
 const MIB: f64 = 1024.0 * 1024.0;
 
 const ATTACKER: (&str, &str) = ("X-Forwarded-For", "198.51.100.1");
-
 const HONEST: (&str, &str) = ("X-Forwarded-For", "198.51.100.2");
 
 fn get_page(slug: &str) -> Vec<u8> {
@@ -39,11 +37,17 @@ fn assert_honest_clients_are_served(server: &Server) {
     assert_eq!(get(server.admin, "/livez").unwrap().status, 200);
 }
 
-/// The answer to an honest client. Until the attackers' share is free again, the client may be told to retry, and does.
 fn honest(server: &Server, method: &str, target: &str, body: &[u8]) -> Answer {
+    served(server, &request_bytes(method, target, &[JSON, HONEST], body))
+}
+
+/// Until the attackers' share is free again, or on a busy machine, a client may be told to retry, and does.
+fn served(server: &Server, request: &[u8]) -> Answer {
     let began = Instant::now();
     loop {
-        let answer = request(server.address, method, target, &[JSON, HONEST], body).unwrap();
+        let mut connection = Connection::open(server.address).unwrap();
+        connection.send(request).unwrap();
+        let answer = connection.answer().unwrap();
         if answer.status != 503 {
             return answer;
         }
@@ -53,7 +57,6 @@ fn honest(server: &Server, method: &str, target: &str, body: &[u8]) -> Answer {
 }
 
 /// In bytes: `VmRSS` is what the process has, `VmHWM` the most that it has had.
-#[cfg(target_os = "linux")]
 fn memory(server: &Server, kind: &str) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(kind)).unwrap();
@@ -61,19 +64,18 @@ fn memory(server: &Server, kind: &str) -> f64 {
 }
 
 /// Rendered again and again, a text needs some 10 MiB. By itself, the allocator would keep four times as much.
-#[cfg(target_os = "linux")]
 #[test]
 fn freed_memory_goes_back_to_the_system_at_once() {
     let server = Server::temporary(&[]);
     assert_honest_clients_are_served(&server);
     let before = memory(&server, "VmRSS");
-    let mut connection = Connection::open(server.address).unwrap();
     for _ in 0..10 {
-        connection.send(preview()).unwrap();
-        assert_eq!(connection.answer().unwrap().status, 200);
+        assert_eq!(served(&server, &preview()).status, 200);
     }
-    let kept = (memory(&server, "VmRSS") - before) / MIB;
-    assert!(kept < 20.0, "it kept {kept} MiB");
+    let began = Instant::now();
+    while memory(&server, "VmRSS") > before + 20.0 * MIB {
+        assert!(began.elapsed() < TEST_TIMEOUT, "it keeps {} MiB", (memory(&server, "VmRSS") - before) / MIB);
+    }
 }
 
 #[test]
@@ -115,7 +117,6 @@ fn readers_previews_and_nested_json_at_once_fit_into_240_mib() {
         assert!(matches!(status, 400 | 408 | 503), "{status}");
     }
     assert_honest_clients_are_served(&server);
-    #[cfg(target_os = "linux")]
     assert!(memory(&server, "VmHWM") < 240.0 * MIB, "it had {} MiB", memory(&server, "VmHWM") / MIB);
     assert_eq!(server.stop().0.code(), Some(0));
 }
