@@ -97,7 +97,8 @@ export async function togglePreview() {
     show(!isInPlace);
     if (!isInPlace) return content.focus({ preventScroll: true });
     await follow();
-    pane.focus({ preventScroll: true });
+    // Who has gone on meanwhile stays there.
+    if ([button, document.body].includes(document.activeElement)) pane.focus({ preventScroll: true });
 }
 
 /** Call this when the sheet is there. */
