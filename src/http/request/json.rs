@@ -15,8 +15,8 @@ pub const MAX_VALUES: usize = 1024;
 /// How many objects and lists may be around a value. `serde_json` itself gives up at one more.
 const MAX_DEPTH: usize = 126;
 
-/// `serde_json` takes an object whose first member has this name for the JSON in that member's text. `rmcp` reads bodies so,
-/// and nobody would count the values in the text.
+/// `serde_json` reads an object whose first member has this name as the JSON in that member's text. `rmcp` reads calls with
+/// `serde_json`, so the values in the text would not be counted.
 const RAW_TEXT: &str = "$serde_json::private::RawValue";
 
 /// What is wrong with a text, with its line and column.

@@ -163,6 +163,7 @@ async fn a_400_names_the_field_or_header_and_says_why() {
         (update(r#"{"Title": "T"}"#), "`Title`", "Unknown field"),
         (update(r#"{"content": ["c"]}"#), "`content`", "has the wrong type"),
         (create(r#"{"title": "T", "title": "T", "content": "c"}"#), "`title`", "is there twice"),
+        (create(r#"{"title": "T", "content": "c", "\u0074itle": "U"}"#), "`title`", "is there twice"),
         (create(&long), "`title`", "is too long"),
         (create(r#"{"title": "a\u0007b", "content": "c"}"#), "`title`", "is not valid"),
         (create(r#"{"title": "T","#), "line 1, column", "is not valid JSON"),
